@@ -1,0 +1,71 @@
+# Flags and the three ways to declare something: a module, a test binary, an application.
+
+find_package(Threads REQUIRED)
+
+add_library(kvern_flags INTERFACE)
+target_compile_options(kvern_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -fno-math-errno
+                                             -ffp-contract=off)
+target_include_directories(kvern_flags INTERFACE ${PROJECT_SOURCE_DIR}/include)
+target_link_libraries(kvern_flags INTERFACE Threads::Threads)
+# fmt is compiled once, in src/base/fmt.cpp; nothing links the shared library.
+if(KVERN_SANITIZE)
+  target_compile_options(kvern_flags INTERFACE -fsanitize=${KVERN_SANITIZE} -fno-omit-frame-pointer
+                                               -fno-sanitize-recover=all)
+  target_link_options(kvern_flags INTERFACE -fsanitize=${KVERN_SANITIZE})
+endif()
+
+# kvern_module(run/kv DEPS base): a static library `kvern_run_kv` of every .cpp in src/run/kv (and,
+# with RECURSE, below it). scripts/check_layers.py reads these lines and holds every #include to them.
+function(kvern_module path)
+  cmake_parse_arguments(ARG "RECURSE" "" "DEPS;LIBS" ${ARGN})
+  string(REPLACE "/" "_" name ${path})
+  set(mode GLOB)
+  if(ARG_RECURSE)
+    set(mode GLOB_RECURSE)
+  endif()
+  file(${mode} sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${path}/*.cpp)
+  if(sources)
+    add_library(kvern_${name} STATIC ${sources})
+    set(scope PUBLIC)
+  else()
+    add_library(kvern_${name} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_include_directories(kvern_${name} ${scope} ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(kvern_${name} ${scope} kvern_flags)
+  foreach(dep ${ARG_DEPS})
+    string(REPLACE "/" "_" dep_name ${dep})
+    target_link_libraries(kvern_${name} ${scope} kvern_${dep_name})
+  endforeach()
+  target_link_libraries(kvern_${name} ${scope} ${ARG_LIBS})
+endfunction()
+
+# kvern_test(run/kv): the gtest binary `run_kv_test` of every .cpp in tests/run/kv. Tests whose suite
+# name starts with `Slow` get the label slow, `Gpu` gpu, `E2e` e2e; all others are fast.
+function(kvern_test path)
+  cmake_parse_arguments(ARG "" "" "LIBS" ${ARGN})
+  string(REPLACE "/" "_" name ${path})
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${path}/*.cpp)
+  if(NOT sources)
+    return()
+  endif()
+  add_executable(${name}_test ${sources})
+  target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
+  target_compile_definitions(${name}_test PRIVATE
+    KVERN_TEST_DATA="${PROJECT_SOURCE_DIR}/tests"
+    KVERN_CLI_PATH="${PROJECT_BINARY_DIR}/kvern")
+  target_link_libraries(${name}_test PRIVATE ${ARG_LIBS} GTest::gmock GTest::gtest_main)
+  foreach(kind fast slow gpu e2e)
+    if(kind STREQUAL "fast")
+      set(filter "-Slow*:Gpu*:E2e*")
+    elseif(kind STREQUAL "slow")
+      set(filter "Slow*")
+    elseif(kind STREQUAL "gpu")
+      set(filter "Gpu*")
+    else()
+      set(filter "E2e*")
+    endif()
+    add_test(NAME ${name}.${kind} COMMAND ${name}_test --gtest_filter=${filter} --gtest_brief=1)
+    set_tests_properties(${name}.${kind} PROPERTIES LABELS ${kind})
+  endforeach()
+endfunction()
