@@ -1,6 +1,6 @@
 // Chat templates: a sandboxed subset of Jinja that renders as transformers does (trim_blocks and
-// lstrip_blocks on). Templates come with model files and are hostile: they can call nothing outside,
-// and steps, depth and output are capped.
+// lstrip_blocks on). Templates come with model files and are hostile: they can call nothing
+// outside, and steps, depth and output are capped.
 #pragma once
 
 #include <cstdint>

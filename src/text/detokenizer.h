@@ -15,8 +15,8 @@ class StreamDetokenizer {
   explicit StreamDetokenizer(const Tokenizer& tokenizer, bool skip_special = true)
       : tokenizer_(&tokenizer), skip_special_(skip_special) {}
 
-  // The text that became complete with `id`: maybe none, while a character is unfinished. Bytes that
-  // can no longer become a character come out as they are.
+  // The text that became complete with `id`: maybe none, while a character is unfinished. Bytes
+  // that can no longer become a character come out as they are.
   std::string push(int32_t id);
 
   // The bytes still held back; the object is then as new.

@@ -1,5 +1,5 @@
-// TextModel: everything that turns text into ids and back, as inert data. Importers fill it, the plan
-// carries it, Tokenizer and ChatTemplate are made from it.
+// TextModel: everything that turns text into ids and back, as inert data. Importers fill it, the
+// plan carries it, Tokenizer and ChatTemplate are made from it.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +48,8 @@ struct Merge {
 struct TextModel {
   TokenizerKind kind = TokenizerKind::kNone;
   PreTokenizer pre_tokenizer = PreTokenizer::kGpt2;
-  // As in the file. Byte-level BPE: normal tokens in GPT-2's byte-to-character form ("Ġthe"), control
-  // and user-defined ones as plain text.
+  // As in the file. Byte-level BPE: normal tokens in GPT-2's byte-to-character form ("Ġthe"),
+  // control and user-defined ones as plain text.
   std::vector<std::string> tokens;
   std::vector<TokenType> token_types;  // one per token
   std::vector<Merge> merges;           // first = merged first
@@ -77,8 +77,8 @@ TokenizerKind tokenizer_kind_from_name(std::string_view name);
 // wrong split gives wrong ids in silence.
 PreTokenizer pre_tokenizer_from_name(std::string_view name);
 
-// Merges as files write them ("Ġ t"), looked up among `tokens`. Throws Error(kInvalidModel) naming the
-// merge whose parts or whose result are no tokens.
+// Merges as files write them ("Ġ t"), looked up among `tokens`. Throws Error(kInvalidModel) naming
+// the merge whose parts or whose result are no tokens.
 std::vector<Merge> parse_merges(std::span<const std::string> tokens,
                                 std::span<const std::string> merges);
 

@@ -19,8 +19,8 @@ struct EncodeOptions {
 
 class Tokenizer {
  public:
-  // Keeps nothing of `model`. Throws Error(kInvalidModel), or Error(kInvalidArgument) when the model
-  // has no tokenizer.
+  // Keeps nothing of `model`. Throws Error(kInvalidModel), or Error(kInvalidArgument) when the
+  // model has no tokenizer.
   explicit Tokenizer(const TextModel& model);
   ~Tokenizer();
   Tokenizer(Tokenizer&&) noexcept;
@@ -30,8 +30,8 @@ class Tokenizer {
   // vocabulary has no token are left out, as the reference implementations do.
   std::vector<int32_t> encode(std::string_view utf8, EncodeOptions options = {}) const;
 
-  // Bytes of all ids joined; not necessarily whole UTF-8 characters. Ids outside the vocabulary give
-  // nothing.
+  // Bytes of all ids joined; not necessarily whole UTF-8 characters. Ids outside the vocabulary
+  // give nothing.
   std::string decode(std::span<const int32_t> ids, bool skip_special = true) const;
 
   // The bytes that `id` stands for, special or not; empty outside the vocabulary.

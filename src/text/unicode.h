@@ -1,0 +1,49 @@
+// Characters as a pre-tokenizer sees them, and GPT-2's printable form of bytes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace kvern::text {
+
+enum class CharClass : uint8_t { kLetter, kNumber, kSpace, kOther };
+
+struct Char {
+  CharClass cls;
+  uint8_t length_bytes;
+};
+
+// Classes of the 128 ASCII characters; those above are looked up by class_of_character.
+extern const std::array<CharClass, 128> kAsciiClass;
+
+// The character that starts at text[at] (at < text.size()): \p{L}, \p{N}, White_Space or none of
+// them. A byte that starts no valid UTF-8 sequence is one kOther of length 1.
+Char class_of_character(std::string_view text, size_t at);
+
+inline Char char_at(std::string_view text, size_t at) {
+  const auto byte = static_cast<unsigned char>(text[at]);
+  if (byte < 128) [[likely]]
+    return {kAsciiClass[byte], 1};
+  return class_of_character(text, at);
+}
+
+// How far the start of `text` is towards one UTF-8 character.
+enum class Utf8Start : uint8_t { kComplete, kUnfinished, kInvalid };
+struct Utf8Prefix {
+  Utf8Start state;
+  size_t length_bytes;  // of the character; kUnfinished: what is there of it; kInvalid: 1
+};
+// `text` is not empty. Overlong forms, surrogates and values above U+10FFFF are invalid from the
+// first byte that shows it.
+Utf8Prefix utf8_prefix(std::string_view text);
+
+// The UTF-8 text of the character that GPT-2 writes for `byte` ("Ġ" for a space).
+std::string byte_to_printable(uint8_t byte);
+
+// The bytes behind a token in GPT-2's form; nothing when it holds a character that is no byte's.
+std::optional<std::string> printable_to_bytes(std::string_view token);
+
+}  // namespace kvern::text
