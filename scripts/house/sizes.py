@@ -2,6 +2,8 @@
 
 import re
 
+from house.tree import HEADERS
+
 MAX_FILE_LINES = 600
 MAX_FUNCTION_LINES = 100
 MAX_DEVICE_FUNCTION_LINES = 250
@@ -103,9 +105,13 @@ def check_functions(tree):
 
 
 def check_heavy_headers(tree):
+    """A wrapper of a heavy header (base/json.h) costs as much as the header: its users count too."""
+    paths = tree.under("src", "include", "apps", "python")
     for what, (pattern, limit) in HEAVY_HEADERS.items():
-        users = [(path, number) for path in tree.under("src", "include", "apps", "python")
-                 for number, _, name in tree.includes(path) if pattern.search(name)]
+        wrappers = {path.removeprefix("src/") for path in paths if path.endswith(HEADERS)
+                    and any(pattern.search(name) for _, _, name in tree.includes(path))}
+        users = [(path, number) for path in paths for number, _, name in tree.includes(path)
+                 if pattern.search(name) or name in wrappers]
         if len({path for path, _ in users}) > limit:
             for path, number in users:
                 yield f"{path}:{number}: {what} is included by more than {limit} files"
