@@ -13,10 +13,10 @@ namespace kvern {
 
 }  // namespace kvern
 
-#define KVERN_CHECK(condition, ...)                                                           \
-  do {                                                                                        \
-    if (!(condition)) [[unlikely]]                                                            \
-      ::kvern::check_failed(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__));   \
+#define KVERN_CHECK(condition, ...)                                                         \
+  do {                                                                                      \
+    if (!(condition)) [[unlikely]]                                                          \
+      ::kvern::check_failed(__FILE__, __LINE__, #condition, ::fmt::format("" __VA_ARGS__)); \
   } while (false)
 
 #ifdef NDEBUG

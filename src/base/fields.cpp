@@ -38,8 +38,10 @@ std::string print_string(const std::string& value) {
   std::string out = "\"";
   for (const char c : value) {
     if (c == '"' || c == '\\') out += '\\';
-    if (c == '\n') out += "\\n";
-    else out += c;
+    if (c == '\n')
+      out += "\\n";
+    else
+      out += c;
   }
   return out + '"';
 }
@@ -162,8 +164,10 @@ class FieldParser {
     while (!accept(']')) {
       if (!integers.empty() || !reals.empty()) expect(',');
       const FieldValue item = number();
-      if (std::holds_alternative<double>(item)) reals.push_back(std::get<double>(item));
-      else integers.push_back(std::get<int64_t>(item));
+      if (std::holds_alternative<double>(item))
+        reals.push_back(std::get<double>(item));
+      else
+        integers.push_back(std::get<int64_t>(item));
       if (!integers.empty() && !reals.empty()) fail("numbers of one kind in the list");
     }
     if (!reals.empty()) return reals;
@@ -185,6 +189,8 @@ std::string print_fields(const std::vector<NamedField>& fields) {
   return out + "}";
 }
 
-std::vector<NamedField> parse_fields(std::string_view text) { return FieldParser(text).parse(); }
+std::vector<NamedField> parse_fields(std::string_view text) {
+  return FieldParser(text).parse();
+}
 
 }  // namespace kvern

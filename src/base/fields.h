@@ -5,8 +5,8 @@
 //     static constexpr auto fields() { return std::tuple{field(1, "eps", &RmsNormAttrs::eps)}; }
 //   };
 //
-// and the text printer and parser, equality, hash and the binary form of plans follow from the list.
-// Field numbers are part of the plan format: never change or reuse one.
+// and the text printer and parser, equality, hash and the binary form of plans follow from the
+// list. Field numbers are part of the plan format: never change or reuse one.
 #pragma once
 
 #include <cstdint>
@@ -34,10 +34,12 @@ constexpr Field<T, M> field(int number, std::string_view name, M T::*member) {
 }
 
 template <class T>
-concept Described = requires { T::fields(); };
+concept Described = requires {
+  T::fields();
+};
 
-// What a field can hold once its C++ type is forgotten. Enums travel as their integer value; in text
-// they show their name where the enum has `const char* enum_name(E)`.
+// What a field can hold once its C++ type is forgotten. Enums travel as their integer value; in
+// text they show their name where the enum has `const char* enum_name(E)`.
 using FieldValue =
     std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>>;
 
@@ -52,11 +54,16 @@ namespace fields_internal {
 
 template <class M>
 FieldValue to_value(const M& member) {
-  if constexpr (std::is_same_v<M, bool>) return member;
-  else if constexpr (std::is_enum_v<M>) return static_cast<int64_t>(member);
-  else if constexpr (std::is_integral_v<M>) return static_cast<int64_t>(member);
-  else if constexpr (std::is_floating_point_v<M>) return static_cast<double>(member);
-  else return FieldValue(member);
+  if constexpr (std::is_same_v<M, bool>)
+    return member;
+  else if constexpr (std::is_enum_v<M>)
+    return static_cast<int64_t>(member);
+  else if constexpr (std::is_integral_v<M>)
+    return static_cast<int64_t>(member);
+  else if constexpr (std::is_floating_point_v<M>)
+    return static_cast<double>(member);
+  else
+    return FieldValue(member);
 }
 
 [[noreturn]] void wrong_type(std::string_view name);
@@ -73,9 +80,12 @@ void from_value(std::string_view name, const FieldValue& value, M& member) {
     member = static_cast<M>(wide);
     if (static_cast<int64_t>(member) != wide) out_of_range(name, wide);
   } else if constexpr (std::is_floating_point_v<M>) {
-    if (std::holds_alternative<int64_t>(value)) member = static_cast<M>(std::get<int64_t>(value));
-    else if (std::holds_alternative<double>(value)) member = static_cast<M>(std::get<double>(value));
-    else wrong_type(name);
+    if (std::holds_alternative<int64_t>(value))
+      member = static_cast<M>(std::get<int64_t>(value));
+    else if (std::holds_alternative<double>(value))
+      member = static_cast<M>(std::get<double>(value));
+    else
+      wrong_type(name);
   } else {
     if (!std::holds_alternative<M>(value)) wrong_type(name);
     member = std::get<M>(value);
@@ -89,8 +99,8 @@ std::vector<NamedField> to_fields(const T& object) {
   std::vector<NamedField> out;
   std::apply(
       [&](const auto&... f) {
-        (out.push_back({f.number, std::string(f.name),
-                        fields_internal::to_value(object.*(f.member))}),
+        (out.push_back(
+             {f.number, std::string(f.name), fields_internal::to_value(object.*(f.member))}),
          ...);
       },
       T::fields());

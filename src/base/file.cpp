@@ -60,8 +60,7 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
-AtomicFile::AtomicFile(const std::string& path)
-    : path_(path), temporary_(path + ".XXXXXX") {
+AtomicFile::AtomicFile(const std::string& path) : path_(path), temporary_(path + ".XXXXXX") {
   fd_ = ::mkostemp(temporary_.data(), O_CLOEXEC);
   if (fd_ < 0) fail_io(path, "create");
 }
@@ -79,8 +78,7 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 
 void AtomicFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t written =
-        ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    const ssize_t written = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
     if (written < 0) {
       if (errno == EINTR) continue;
       fail_io(path_, "write");

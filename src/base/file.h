@@ -28,8 +28,8 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-// Writes `path` through a temporary file in the same folder, synced and renamed by commit(). Without
-// commit() nothing is left behind. Every failure, a full disk included, is Error(kIo).
+// Writes `path` through a temporary file in the same folder, synced and renamed by commit().
+// Without commit() nothing is left behind. Every failure, a full disk included, is Error(kIo).
 class AtomicFile {
  public:
   explicit AtomicFile(const std::string& path);
@@ -38,9 +38,7 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(std::span<const std::byte> bytes);
-  void write(const void* data, size_t size) {
-    write({static_cast<const std::byte*>(data), size});
-  }
+  void write(const void* data, size_t size) { write({static_cast<const std::byte*>(data), size}); }
   // Overwrites earlier bytes; the position for write() stays at the end.
   void write_at(uint64_t offset, std::span<const std::byte> bytes);
   uint64_t position() const { return position_; }

@@ -31,15 +31,19 @@ std::atomic<Level>& current() {
 
 }  // namespace
 
-void set_level(Level level) { current().store(level, std::memory_order_relaxed); }
+void set_level(Level level) {
+  current().store(level, std::memory_order_relaxed);
+}
 
-Level level() { return current().load(std::memory_order_relaxed); }
+Level level() {
+  return current().load(std::memory_order_relaxed);
+}
 
 void write(Level level, std::string_view message) {
   if (level < log::level() || level >= Level::kOff) return;
-  const std::string line =
-      fmt::format("kvern: {}: {}\n", kNames[static_cast<int>(level)], message);
-  // One write per line, so that lines of several threads do not mix; a closed stderr is not an error.
+  const std::string line = fmt::format("kvern: {}: {}\n", kNames[static_cast<int>(level)], message);
+  // One write per line, so that lines of several threads do not mix; a closed stderr is not an
+  // error.
   if (::write(STDERR_FILENO, line.data(), line.size()) < 0) return;
 }
 

@@ -22,5 +22,7 @@ struct StrongId {
 
 template <class Tag, class Int>
 struct std::hash<kvern::StrongId<Tag, Int>> {
-  size_t operator()(const kvern::StrongId<Tag, Int>& id) const { return std::hash<Int>()(id.value); }
+  size_t operator()(const kvern::StrongId<Tag, Int>& id) const {
+    return std::hash<Int>()(id.value);
+  }
 };

@@ -113,7 +113,9 @@ ThreadPool::~ThreadPool() {
   for (std::thread& worker : state_->workers) worker.join();
 }
 
-int ThreadPool::num_threads() const { return state_->num_threads; }
+int ThreadPool::num_threads() const {
+  return state_->num_threads;
+}
 
 void ThreadPool::parallel_for(int64_t num_tasks, FunctionRef<void(int64_t, int)> fn) {
   State& s = *state_;

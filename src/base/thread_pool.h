@@ -11,7 +11,8 @@ namespace kvern {
 
 class ThreadPool {
  public:
-  // num_threads counts the caller: 1 means no worker at all. Throws Error(kInvalidArgument) below 1.
+  // num_threads counts the caller: 1 means no worker at all. Throws Error(kInvalidArgument)
+  // below 1.
   explicit ThreadPool(int num_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

@@ -16,10 +16,18 @@ void WireWriter::fields(const std::vector<NamedField>& fields) {
     number<uint16_t>(static_cast<uint16_t>(field.number));
     number<uint8_t>(static_cast<uint8_t>(field.value.index()));
     switch (static_cast<Tag>(field.value.index())) {
-      case Tag::kBool: number<uint8_t>(std::get<bool>(field.value) ? 1 : 0); break;
-      case Tag::kInt: number(std::get<int64_t>(field.value)); break;
-      case Tag::kDouble: number(std::get<double>(field.value)); break;
-      case Tag::kString: string(std::get<std::string>(field.value)); break;
+      case Tag::kBool:
+        number<uint8_t>(std::get<bool>(field.value) ? 1 : 0);
+        break;
+      case Tag::kInt:
+        number(std::get<int64_t>(field.value));
+        break;
+      case Tag::kDouble:
+        number(std::get<double>(field.value));
+        break;
+      case Tag::kString:
+        string(std::get<std::string>(field.value));
+        break;
       case Tag::kInts: {
         const auto& list = std::get<std::vector<int64_t>>(field.value);
         number<uint32_t>(static_cast<uint32_t>(list.size()));
@@ -79,9 +87,15 @@ std::vector<NamedField> WireReader::fields(std::string_view name) {
         field.value = value == 1;
         break;
       }
-      case Tag::kInt: field.value = number<int64_t>(name); break;
-      case Tag::kDouble: field.value = number<double>(name); break;
-      case Tag::kString: field.value = string(name); break;
+      case Tag::kInt:
+        field.value = number<int64_t>(name);
+        break;
+      case Tag::kDouble:
+        field.value = number<double>(name);
+        break;
+      case Tag::kString:
+        field.value = string(name);
+        break;
       case Tag::kInts: {
         std::vector<int64_t> list(count(sizeof(int64_t), name));
         for (int64_t& item : list) item = number<int64_t>(name);
@@ -94,7 +108,8 @@ std::vector<NamedField> WireReader::fields(std::string_view name) {
         field.value = std::move(list);
         break;
       }
-      default: fail(name, fmt::format("unknown value kind {}", tag));
+      default:
+        fail(name, fmt::format("unknown value kind {}", tag));
     }
     out.push_back(std::move(field));
   }

@@ -1,5 +1,5 @@
-// Little-endian bytes out and, checked, in again: the form of every binary section that Kvern writes.
-// A reader never allocates more than the bytes that remain, and names what it was reading.
+// Little-endian bytes out and, checked, in again: the form of every binary section that Kvern
+// writes. A reader never allocates more than the bytes that remain, and names what it was reading.
 #pragma once
 
 #include <bit>
@@ -15,12 +15,13 @@
 
 namespace kvern {
 
-static_assert(std::endian::native == std::endian::little, "Kvern supports little-endian hosts only");
+static_assert(std::endian::native == std::endian::little,
+              "Kvern supports little-endian hosts only");
 
 class WireWriter {
  public:
   template <class T>
-    requires std::is_arithmetic_v<T>
+  requires std::is_arithmetic_v<T>
   void number(T value) {
     const size_t at = bytes_.size();
     bytes_.resize(at + sizeof(T));
@@ -48,14 +49,14 @@ class WireReader {
       : bytes_(bytes), what_(std::move(what)), code_(code) {}
 
   template <class T>
-    requires std::is_arithmetic_v<T>
-  T number(std::string_view name) {
+  requires std::is_arithmetic_v<T> T number(std::string_view name) {
     T value;
     std::memcpy(&value, take(sizeof(T), name), sizeof(T));
     return value;
   }
   std::string string(std::string_view name);
-  // A count of items that take at least `min_item_bytes` each: refused when they cannot all be there.
+  // A count of items that take at least `min_item_bytes` each: refused when they cannot all be
+  // there.
   uint32_t count(size_t min_item_bytes, std::string_view name);
   std::vector<NamedField> fields(std::string_view name);
   template <Described T>

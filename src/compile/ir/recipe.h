@@ -1,0 +1,80 @@
+// Where a weight comes from and what is done to it: an expression over stretches of the source
+// files. Nothing is read until the plan is written, one weight at a time.
+//
+//   concat0(unpermute("blk.0.attn_q.weight", 9), "blk.0.attn_v.weight")
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tensor/dtype.h"
+#include "tensor/quant_format.h"
+#include "tensor/shape.h"
+
+namespace kvern::ir {
+
+// Element encodings of source files. Values are part of the plan format.
+enum class SourceType : uint8_t {
+  kF32 = 0,
+  kF16 = 1,
+  kBf16 = 2,
+  kQ8_0 = 10,
+  kQ4_0 = 11,
+  kQ4_1 = 12,
+  kQ5_0 = 13,
+  kQ5_1 = 14,
+  kQ4_K = 20,
+  kQ5_K = 21,
+  kQ6_K = 22,
+};
+
+struct SourceTypeInfo {
+  SourceType type;
+  const char* name;    // "Q4_K"
+  int block_elements;  // a row is a whole number of blocks
+  int block_bytes;
+  QuantFormat exact;  // the storage that holds every value of this type exactly (`--weights keep`)
+};
+const SourceTypeInfo& source_type_info(SourceType type);
+
+// One tensor of a source file, as it lies there.
+struct WeightSource {
+  std::string name;     // in the file: "blk.0.attn_q.weight"
+  int32_t file = 0;     // index into Graph::files
+  uint64_t offset = 0;  // in bytes from the start of the file
+  uint64_t bytes = 0;
+  SourceType type = SourceType::kF32;
+  Shape shape;  // [rows, cols] or [elements]; rows outermost
+};
+
+enum class RecipeOp : uint8_t {
+  kSource = 0,  // a WeightSource
+  kConcatRows,  // inputs one below the other
+  kUnpermute,   // rows of each head from GGUF's interleaved order (0,d/2,1,d/2+1,…) to halves
+  kLiteral,     // f32 values written in the graph itself: results of constant folding
+};
+
+struct RecipeNode {
+  RecipeOp op = RecipeOp::kSource;
+  std::vector<int32_t> inputs;  // indices of earlier nodes
+  int32_t source = -1;          // kSource: index into Graph::sources
+  int32_t heads = 0;            // kUnpermute
+  std::vector<double> values;   // kLiteral, row-major
+};
+
+// Nodes in order; the last one is the result.
+struct Recipe {
+  std::vector<RecipeNode> nodes;
+};
+
+// A named weight of the graph: its value is f32 mathematically, whatever `storage` keeps of it.
+struct Weight {
+  std::string name;
+  Shape shape;
+  Recipe recipe;
+  QuantFormat
+      storage;  // set by the importer to what is exact, by quantize::apply to what was asked
+};
+
+}  // namespace kvern::ir
