@@ -1,0 +1,50 @@
+// One request's answer while it comes. Events are taken by one consumer; cancel() is safe from any
+// thread. Destroying the last reference cancels what still runs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kvern/error.h"
+#include "run/sched/request.h"
+
+namespace kvern::engine {
+
+using sched::FinishReason;
+
+enum class EventKind : uint8_t { kToken, kLogits, kFinished, kFailed };
+
+struct Event {
+  EventKind kind = EventKind::kToken;
+  int32_t id = -1;   // kToken
+  std::string text;  // text that became complete; kFinished: what was still held back
+  FinishReason finish_reason = FinishReason::kNone;  // kFinished, kFailed
+  std::string message;                               // kFailed: what went wrong
+  int32_t first_row = 0;                             // kLogits: index into export_rows
+  std::vector<float> logits;                         // kLogits: [rows, vocabulary]
+};
+
+struct Timings {
+  double queue_ms = 0;    // submit until the first tokens were in a batch
+  double prefill_ms = 0;  // from then until the first token of the answer
+  double decode_ms = 0;   // from the first token of the answer to the last
+  int64_t prompt_tokens = 0;
+  int64_t answer_tokens = 0;
+  double ttft_ms() const { return queue_ms + prefill_ms; }
+  double prefill_tokens_per_s() const;
+  double decode_tokens_per_s() const;  // of the answer's tokens after the first
+};
+
+class Generation {
+ public:
+  virtual ~Generation() = default;
+  // Blocks until the next event; false after kFinished or kFailed was taken.
+  virtual bool next(Event& event) = 0;
+  virtual void cancel() = 0;
+  virtual std::vector<int32_t> ids() const = 0;  // of the answer so far
+  virtual Timings timings() const = 0;
+};
+
+}  // namespace kvern::engine

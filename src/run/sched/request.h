@@ -1,0 +1,59 @@
+// A request as the scheduler sees it, and what the scheduler tells about it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "run/kv/ids.h"
+#include "run/step/step.h"
+
+namespace kvern::sched {
+
+using kv::SeqId;
+
+// Validated by whoever submits it: ids inside the vocabulary, prompt_ids not empty, prompt and
+// answer together inside the plan's context length, max_new_tokens >= 1.
+struct Request {
+  SeqId id;  // new for every request, ascending
+  std::vector<int32_t> prompt_ids;
+  int32_t max_new_tokens = 0;
+  std::vector<int32_t> stop_ids;  // ends the answer; is not part of it
+  step::SamplingParams sampling;
+  // After each sampled token the pages go back and the whole context is computed again.
+  bool recompute_context = false;
+  // kExport: no token is sampled; logits of `export_rows` come out as the prompt passes.
+  step::Purpose purpose = step::Purpose::kSample;
+  std::vector<int32_t> export_rows;  // ascending positions of the prompt
+};
+
+enum class FinishReason : uint8_t {
+  kNone = 0,
+  kStop,         // a stop id, or a stop string of the engine
+  kLength,       // max_new_tokens
+  kExported,     // every wanted row came out
+  kCancelled,    // by the caller
+  kKvExhausted,  // no page was left and no sequence could give one
+  kFailed,       // our bug or the device's; the message says which
+};
+// "stop", "length", "exported", "cancelled", "kv_exhausted", "failed".
+const char* finish_reason_name(FinishReason reason);
+
+enum class EventKind : uint8_t {
+  kStarted,   // its first tokens are in a batch
+  kToken,     // `token` was sampled
+  kLogits,    // `logits` of the rows from `first_row` of export_rows on
+  kFinished,  // the last one; `reason`, and `message` where the reason is a failure
+};
+
+struct Event {
+  SeqId seq;
+  EventKind kind = EventKind::kToken;
+  int32_t token = -1;
+  int32_t first_row = 0;      // index into export_rows
+  std::vector<float> logits;  // [rows, vocabulary]
+  FinishReason reason = FinishReason::kNone;
+  std::string message;
+};
+
+}  // namespace kvern::sched
