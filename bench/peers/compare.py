@@ -7,18 +7,44 @@
 Both programs run once per round, a fresh process each, in an order that changes every round, so
 that a slow spell of a shared machine meets both. Figures are medians (min-max) of the rounds in
 tokens per second; the ratio is the median of the rounds' own ratios, Kvern divided by llama.cpp.
-Each further --kvern-extra "NAME=ARGUMENTS" adds a Kvern run with those arguments appended.
+Each --kvern-extra "NAME=ARGUMENTS" adds a Kvern run with those arguments in place of --kvern-args.
+
+Engines with barriers collapse when another process takes one of their cores (llama-bench: 0.9
+instead of 110 tokens per second). So the processor time of everything else is measured during each
+run; a run beside more than --max-other-cores of it is repeated up to three times, then kept and
+marked under the table.
 """
 
 import argparse
 import json
 import os
 import random
+import resource
 import shlex
 import statistics
 import subprocess
 import sys
 import time
+
+
+def busy_seconds():
+    """Processor seconds of the whole machine so far, without idle and waiting for disks."""
+    with open("/proc/stat", encoding="ascii") as file:
+        user, nice, system, _, _, irq, softirq, *_ = map(int, file.readline().split()[1:])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
+def child_seconds():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def run_beside(command):
+    """The JSON that the command prints, and how many cores other processes used meanwhile."""
+    busy, own, began = busy_seconds(), child_seconds(), time.monotonic()
+    output = run_json(command)
+    others = (busy_seconds() - busy) - (child_seconds() - own)
+    return output, max(0.0, others / (time.monotonic() - began))
 
 
 def run_json(command):
@@ -112,24 +138,28 @@ def commands(args):
     return peers
 
 
-def measure(peers, rounds):
+def measure(peers, rounds, max_other_cores):
     figures = {name: [] for name in peers}
-    order, rng = list(peers), random.Random(1)
+    order, rng, disturbed = list(peers), random.Random(1), []
     for number in range(rounds):
         rng.shuffle(order)
         for name in order:
             command, parse = peers[name]
-            began = time.monotonic()
-            rates = parse(run_json(command))
+            for attempt in range(1, 4):
+                output, others = run_beside(command)
+                rates = parse(output)
+                shown = ", ".join(f"{test} {rate:.1f}" for test, rate in rates.items())
+                print(f"round {number + 1}/{rounds} {name}: {shown}; others {others:.2f} cores",
+                      file=sys.stderr, flush=True)
+                if others <= max_other_cores:
+                    break
+            else:
+                disturbed.append(f"{name} in round {number + 1} ({others:.2f} cores)")
             figures[name].append(rates)
-            shown = ", ".join(f"{test} {rate:.1f}" for test, rate in rates.items())
-            print(f"round {number + 1}/{rounds} {name}: {shown} "
-                  f"({time.monotonic() - began:.1f} s, load {os.getloadavg()[0]:.1f})",
-                  file=sys.stderr, flush=True)
-    return figures
+    return figures, disturbed
 
 
-def table(figures, args):
+def table(figures, disturbed, args):
     prefill = {n: [pick(r, "pp", args.prompt) for r in runs] for n, runs in figures.items()}
     decode = {n: [pick(r, "tg", args.tokens) for r in runs] for n, runs in figures.items()}
     lines = [
@@ -146,6 +176,8 @@ def table(figures, args):
             f"| {'1' if same else ratio(prefill[name], prefill['llama.cpp'])} "
             f"| {spread(decode[name])} | {'1' if same else ratio(decode[name], decode['llama.cpp'])} |"
         )
+    if disturbed:
+        lines += ["", "Disturbed by other processes: " + ", ".join(disturbed) + "."]
     return "\n".join(lines)
 
 
@@ -161,8 +193,9 @@ def main():
     parser.add_argument("-N", "--rounds", type=int, default=5)
     parser.add_argument("--kvern-args", default="-r 1", help="appended to kvern bench")
     parser.add_argument("--kvern-extra", action="append", default=[], metavar="NAME=ARGUMENTS")
+    parser.add_argument("--max-other-cores", type=float, default=0.2)
     args = parser.parse_args()
-    print(table(measure(commands(args), args.rounds), args))
+    print(table(*measure(commands(args), args.rounds, args.max_other_cores), args))
 
 
 if __name__ == "__main__":

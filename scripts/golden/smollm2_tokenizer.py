@@ -209,7 +209,8 @@ def llama_ids(binary, model, text):
         file.write(text.encode("utf-8"))
         file.flush()
         done = subprocess.run(
-            [binary, "-m", model, "-f", file.name, "--ids", "--no-bos", "--log-disable"],
+            [binary, "-m", model, "-f", file.name, "--ids", "--no-bos", "--no-escape",
+             "--log-disable"],
             capture_output=True, check=True,
         )
     return json.loads(done.stdout.decode().strip().splitlines()[-1])
