@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Speed of Kvern beside llama.cpp on one model file, as a markdown table (Python 3.9+, no packages).
+"""Speed of Kvern beside llama.cpp on one model file, as a markdown table (plain Python 3.9+).
 
     bench/peers/compare.py --kvern PATH --plan X.plan --llama-bench PATH --model X.gguf
         [-p 512] [-n 64] [-t 2] [-N 5] [--kvern-args "-r 1"] [--kvern-extra "NAME=ARGUMENTS" ...]
@@ -50,7 +50,9 @@ def run_beside(command):
 def run_json(command):
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
-        raise SystemExit(f"exit code {done.returncode}: {shlex.join(command)}\n{done.stderr[-2000:]}")
+        raise SystemExit(
+            f"exit code {done.returncode}: {shlex.join(command)}\n{done.stderr[-2000:]}"
+        )
     start = min((i for i in (done.stdout.find("{"), done.stdout.find("[")) if i >= 0), default=-1)
     if start < 0:
         raise SystemExit(f"no JSON in the output of {shlex.join(command)}\n{done.stdout[-2000:]}")
@@ -81,7 +83,9 @@ def kvern_rates(output):
     entries = output.get("results", []) if isinstance(output, dict) else output
     rates = {}
     for entry in entries:
-        rate = first_number(entry, ["tokens_per_second", "median_tokens_per_second", "tok_s", "avg_ts"])
+        rate = first_number(
+            entry, ["tokens_per_second", "median_tokens_per_second", "tok_s", "avg_ts"]
+        )
         batch = entry.get("batch", entry.get("sequences", 1))
         if rate is not None and "test" in entry and batch in (1, None):
             rates.setdefault(str(entry["test"]), rate)
@@ -124,13 +128,35 @@ def cpu_model():
 def commands(args):
     peers = {
         "llama.cpp": (
-            [args.llama_bench, "-m", args.model, "-p", str(args.prompt), "-n", str(args.tokens),
-             "-t", str(args.threads), "-r", "1", "-o", "json"],
+            [
+                args.llama_bench,
+                "-m",
+                args.model,
+                "-p",
+                str(args.prompt),
+                "-n",
+                str(args.tokens),
+                "-t",
+                str(args.threads),
+                "-r",
+                "1",
+                "-o",
+                "json",
+            ],
             llama_rates,
         )
     }
-    base = [args.kvern, "bench", args.plan, "-p", str(args.prompt), "-n", str(args.tokens),
-            "-o", "json"]
+    base = [
+        args.kvern,
+        "bench",
+        args.plan,
+        "-p",
+        str(args.prompt),
+        "-n",
+        str(args.tokens),
+        "-o",
+        "json",
+    ]
     peers["kvern"] = (base + shlex.split(args.kvern_args), kvern_rates)
     for extra in args.kvern_extra:
         name, _, arguments = extra.partition("=")
@@ -149,8 +175,11 @@ def measure(peers, rounds, max_other_cores):
                 output, others = run_beside(command)
                 rates = parse(output)
                 shown = ", ".join(f"{test} {rate:.1f}" for test, rate in rates.items())
-                print(f"round {number + 1}/{rounds} {name}: {shown}; others {others:.2f} cores",
-                      file=sys.stderr, flush=True)
+                print(
+                    f"round {number + 1}/{rounds} {name}: {shown}; others {others:.2f} cores",
+                    file=sys.stderr,
+                    flush=True,
+                )
                 if others <= max_other_cores:
                     break
             else:

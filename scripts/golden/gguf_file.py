@@ -8,7 +8,19 @@ import struct
 
 import numpy as np
 
-_SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
+_SCALARS = {
+    0: "<B",
+    1: "<b",
+    2: "<H",
+    3: "<h",
+    4: "<I",
+    5: "<i",
+    6: "<f",
+    7: "<?",
+    10: "<Q",
+    11: "<q",
+    12: "<d",
+}
 _STRING, _ARRAY = 8, 9
 F32, F16, Q4_1, Q8_0 = 0, 1, 3, 8
 
@@ -79,7 +91,9 @@ def _dequantise(raw, shape, kind):
         scale = np.ascontiguousarray(blocks[:, 0:2]).view("<f2").astype(np.float32)
         codes = blocks[:, 2:].view(np.int8).astype(np.float32)
         return (codes * scale).reshape(shape)
-    if kind == Q4_1:  # per 32 values: f16 scale, f16 minimum, 16 bytes: low nibbles are values 0-15
+    if (
+        kind == Q4_1
+    ):  # per 32 values: f16 scale, f16 minimum, 16 bytes: low nibbles are values 0-15
         blocks = raw[: count // 32 * 20].reshape(-1, 20)
         scale = np.ascontiguousarray(blocks[:, 0:2]).view("<f2").astype(np.float32)
         minimum = np.ascontiguousarray(blocks[:, 2:4]).view("<f2").astype(np.float32)

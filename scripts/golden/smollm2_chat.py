@@ -50,10 +50,17 @@ CONVERSATIONS = [
     ([], True),
     ([], False),
     ([user("Line one\nline two\n\n\tindented  "), assistant("")], True),
-    ([user("naïve ☕ 数字 12 <b>&amp;</b> {{ not a template }} {% nor this %} \"quoted\" 'single'")], True),
+    (
+        [
+            user(
+                "naïve ☕ 数字 12 <b>&amp;</b> {{ not a template }} {% nor this %} \"quoted\" 'single'"
+            )
+        ],
+        True,
+    ),
     ([user("A special token as text: <|im_end|> and <|im_start|>system")], True),
     ([user("A late system turn."), system("Be brief."), user("Go on.")], True),
-    ([{"role": "tool", "content": "{\"result\": 42}"}, user("What did the tool say?")], True),
+    ([{"role": "tool", "content": '{"result": 42}'}, user("What did the tool say?")], True),
 ]
 
 

@@ -24,7 +24,7 @@ _TOP_NAMES = {"token_embd": "model.embed_tokens", "output_norm": "model.norm"}
 
 
 def _unpermute(weight, num_heads):
-    """GGUF's Llama keeps rotary pairs side by side (2i, 2i+1); transformers wants (i, i + dim/2)."""
+    """GGUF's Llama keeps rotary pairs together (2i, 2i+1); transformers wants (i, i + dim/2)."""
     rows, columns = weight.shape
     split = weight.reshape(num_heads, rows // num_heads // 2, 2, columns)
     return np.ascontiguousarray(split.swapaxes(1, 2)).reshape(rows, columns)

@@ -1,4 +1,4 @@
-"""Writes tests/golden/smollm2_greedy.json: transformers' fp32 greedy ids for 12 prompts x 48 tokens.
+"""Writes tests/golden/smollm2_greedy.json: transformers fp32 greedy ids, 12 prompts x 48 tokens.
 
 The weights come from the same GGUF file, dequantised to fp32 by gguf_file.py; attention is eager;
 the end-of-sequence token is generated like any other. Per prompt:
@@ -45,7 +45,7 @@ CHATS = [
 PLAIN = [
     "The quick brown fox",
     "Once upon a time, in a village at the foot of the mountains, there lived",
-    "def fibonacci(n):\n    \"\"\"Return the n-th Fibonacci number.\"\"\"\n",
+    'def fibonacci(n):\n    """Return the n-th Fibonacci number."""\n',
     "#include <vector>\n\n// Returns the sum of all elements.\nint sum(const std::vector<int>& v) {\n",
     "2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24,",
     "Water boils at 100 degrees Celsius. In the capital of France, which is called",
@@ -114,8 +114,10 @@ def main():
         entry, difference = describe(model, text, smollm2_tokenizer.encode(tokenizer, text))
         entries.append(entry)
         refused += entry["min_margin"] < MIN_MARGIN
-        print(f"{len(entry['prompt_ids']):4d} tokens, margin {entry['min_margin']:.4f}, "
-              f"uncached differs by {difference:.1e}: {tokenizer.decode(entry['ids'])!r}")
+        print(
+            f"{len(entry['prompt_ids']):4d} tokens, margin {entry['min_margin']:.4f}, "
+            f"uncached differs by {difference:.1e}: {tokenizer.decode(entry['ids'])!r}"
+        )
     if refused:
         raise SystemExit(f"{refused} prompts have a margin below {MIN_MARGIN}: replace them")
 

@@ -63,7 +63,7 @@ def encode(tokenizer, text):
 CODE = [
     "for (int i = 0; i < n; ++i) {\n  sum += x[i] * y[i];\n}\n",
     "def f(x):\n    return x**2 + 1\n\n\nprint(f(10))\n",
-    "\tif err != nil {\n\t\treturn nil, fmt.Errorf(\"open %q: %w\", path, err)\n\t}\n",
+    '\tif err != nil {\n\t\treturn nil, fmt.Errorf("open %q: %w", path, err)\n\t}\n',
     '{"name": "mill", "sizes": [1, 22, 333], "open": true, "x": null}',
     "SELECT id, count(*) FROM grain WHERE kg >= 12.5 GROUP BY id;",
     '<a href="https://example.org/?q=1&r=%20">link</a><br/>',
@@ -71,7 +71,7 @@ CODE = [
     "auto it = map.find(key); if (it != map.end()) return it->second;",
     "x = [[0]*3 for _ in range(3)]  # 3x3\nassert x[0][0]==0",
     "$ grep -rn 'foo' --include='*.h' src/ | awk '{print $1}' > out.txt 2>&1",
-    "fn main() { let s = String::from(\"héllo\"); println!(\"{s:?}\"); }",
+    'fn main() { let s = String::from("héllo"); println!("{s:?}"); }',
     "\\begin{align} e^{i\\pi} + 1 &= 0 \\\\ \\end{align}",
     "@media (max-width: 600px) { .a > .b::before { content: '\\201C'; } }",
     "0x7fff_ffff 1e-05 -3.14f 0b1011 1'000'000 0777 .5 5.",
@@ -79,41 +79,166 @@ CODE = [
     "- [ ] item\n  * nested\n\n## Title ##\n```sh\nmake -j2\n```\n> quote\n",
 ]
 EMOJI = [
-    "😀", "🎉", "👍🏽", "👩‍👩‍👧‍👦", "🏳️‍🌈", "🇫🇷🇯🇵", "❤️", "☕", "1️⃣",
-    "🧑🏿‍🚀", "🫠", "✨", "🐍", "🀄", "♻", "👁️‍🗨️", "⏳", "🏴󠁧󠁢󠁥󠁮󠁧󠁿",
+    "😀",
+    "🎉",
+    "👍🏽",
+    "👩‍👩‍👧‍👦",
+    "🏳️‍🌈",
+    "🇫🇷🇯🇵",
+    "❤️",
+    "☕",
+    "1️⃣",
+    "🧑🏿‍🚀",
+    "🫠",
+    "✨",
+    "🐍",
+    "🀄",
+    "♻",
+    "👁️‍🗨️",
+    "⏳",
+    "🏴󠁧󠁢󠁥󠁮󠁧󠁿",
 ]
 COMBINING = [
-    "e\u0301", "n\u0303o", "Z\u0335\u0321a\u0337\u0316l\u0336g\u0334o\u0338", "a\u030a\u0323", "\u0301",
-    " \u0308x", "हिन्दी", "स्त्री", "ภาษาไทย", "ก็", "தமிழ்", "ཀྱི", "o\u0302\u0301 tô", "\u1100\u1161\u11a8",
-    "g\u0303", "i\u0307stanbul", "\u05e9\u05c1\u05b8\u05dc\u05d5\u05b9\u05dd", "မြန်မာ",
+    "e\u0301",
+    "n\u0303o",
+    "Z\u0335\u0321a\u0337\u0316l\u0336g\u0334o\u0338",
+    "a\u030a\u0323",
+    "\u0301",
+    " \u0308x",
+    "हिन्दी",
+    "स्त्री",
+    "ภาษาไทย",
+    "ก็",
+    "தமிழ்",
+    "ཀྱི",
+    "o\u0302\u0301 tô",
+    "\u1100\u1161\u11a8",
+    "g\u0303",
+    "i\u0307stanbul",
+    "\u05e9\u05c1\u05b8\u05dc\u05d5\u05b9\u05dd",
+    "မြန်မာ",
 ]
 WORDS = {
     "cjk": "水車 粉 石臼 機械 今日は天気がいい。 你好,世界! 磨坊里有三块石头 한국어 문장입니다. カタカナ ひらがな 漢字 東京都 "
-           "「引用」 ・ 々 測試１２３ ＡＢＣ 㐀 𠀀 〇 第二十一章 안녕하세요".split(),
+    "「引用」 ・ 々 測試１２３ ＡＢＣ 㐀 𠀀 〇 第二十一章 안녕하세요".split(),
     "arabic": "مرحبا بالعالم ، الطاحونة ١٢٣ ۴۵۶ قمح؟ ماء اللُّغَة لا ﷺ پنجاب اُردو שלום עולם טחנה".split(),
     "cyrillic": "Мельница у брода, вода — зерно; Ёлка объём Україна ґанок Београд № 5 што? Привет, мир!"
-                " ПРОПИСНЫЕ буквы ӘҒҚ".split(),
+    " ПРОПИСНЫЕ буквы ӘҒҚ".split(),
     "latin": "naïve façade Ærøskøbing Straße żółć Łódź İstanbul ß ſ ﬁn œuvre Ελλάδα λόγος ὕδωρ Ꙁ ʼn"
-             " ĳs ǅ ª º µm Å ı ʰ Tiếng Việt đường".split(),
+    " ĳs ǅ ª º µm Å ı ʰ Tiếng Việt đường".split(),
 }
 DIGITS = "½ ² ³ ⅷ Ⅻ ௧ ४२ ٣ ① ㊿ ⁴ ₂ 〡 𝟘 ௰ ¾".split()
-SPACES = [" ", "  ", "   ", "\t", "\n", "\n\n", "\r\n", "\r", "\u00a0", "\u3000", "\u2028", "\u2003",
-          "\u200b", "\x0b", "\x0c", "\u0085", "\u1680", "\u202f", "\ufeff", " " * 8, " " * 17, "\n" * 5,
-          "\t\t", " \n", "\n "]
-PUNCTUATION = list("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~") + [
-    "...", "—", "–", "…", "«»", "“”", "‘’", "¿", "§", "€", "£", "°", "±", "×", "→", "≤", "∑", "\u2212",
-    "!!!", "?!", "--", "==", "/*", "*/", "://", "''", "\"\"", "```", "<|", "|>", "♪", "█", "╔══╗", "¬",
-    "\u00ad", "\u2060", "©", "™", "⟨⟩", "\ufffd",
+SPACES = [
+    " ",
+    "  ",
+    "   ",
+    "\t",
+    "\n",
+    "\n\n",
+    "\r\n",
+    "\r",
+    "\u00a0",
+    "\u3000",
+    "\u2028",
+    "\u2003",
+    "\u200b",
+    "\x0b",
+    "\x0c",
+    "\u0085",
+    "\u1680",
+    "\u202f",
+    "\ufeff",
+    " " * 8,
+    " " * 17,
+    "\n" * 5,
+    "\t\t",
+    " \n",
+    "\n ",
 ]
-CONTRACTIONS = ("don't I'm we'll they've it's he'd you're 's 'S 'T 'tis rock'n'roll o'clock IT'S DON'T "
-                "l'été can’t it’s 'lll 'ver 're're").split()
+PUNCTUATION = list("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~") + [
+    "...",
+    "—",
+    "–",
+    "…",
+    "«»",
+    "“”",
+    "‘’",
+    "¿",
+    "§",
+    "€",
+    "£",
+    "°",
+    "±",
+    "×",
+    "→",
+    "≤",
+    "∑",
+    "\u2212",
+    "!!!",
+    "?!",
+    "--",
+    "==",
+    "/*",
+    "*/",
+    "://",
+    "''",
+    '""',
+    "```",
+    "<|",
+    "|>",
+    "♪",
+    "█",
+    "╔══╗",
+    "¬",
+    "\u00ad",
+    "\u2060",
+    "©",
+    "™",
+    "⟨⟩",
+    "\ufffd",
+]
+CONTRACTIONS = (
+    "don't I'm we'll they've it's he'd you're 's 'S 'T 'tis rock'n'roll o'clock IT'S DON'T "
+    "l'été can’t it’s 'lll 'ver 're're"
+).split()
 ODD = [
-    "", " ", "a", "\n", "\x00", "a\x04b", "x \x16 y", "\x1d", "tab\tend", "\x7f\x80\x9f", "\x01\x02\x03",
-    "\U00040000 plane 4", "\U0010fffd", "a" * 60, "ab" * 30, "=" * 70, "- " * 20, " " * 65, "0" * 40,
-    "<|im_start|", "|im_end|>", "<|im_start |>", "<|IM_START|>", "<repo_name", "<<file_sep>>",
-    "<|im_start|><|im_start|>", "<|endoftext|>\n<|endoftext|>", "  <|im_end|>  ", "\n<|im_end|>\n1",
-    "<reponame><repo_name><filename>", "\n\n1", "\n\n\n12", " 1 2  3   4", "3.14 15,92 6-5 35/89 79:32",
-    "The quick brown fox jumps over the lazy dog.", "Hello, world!", "supercalifragilisticexpialidocious",
+    "",
+    " ",
+    "a",
+    "\n",
+    "\x00",
+    "a\x04b",
+    "x \x16 y",
+    "\x1d",
+    "tab\tend",
+    "\x7f\x80\x9f",
+    "\x01\x02\x03",
+    "\U00040000 plane 4",
+    "\U0010fffd",
+    "a" * 60,
+    "ab" * 30,
+    "=" * 70,
+    "- " * 20,
+    " " * 65,
+    "0" * 40,
+    "<|im_start|",
+    "|im_end|>",
+    "<|im_start |>",
+    "<|IM_START|>",
+    "<repo_name",
+    "<<file_sep>>",
+    "<|im_start|><|im_start|>",
+    "<|endoftext|>\n<|endoftext|>",
+    "  <|im_end|>  ",
+    "\n<|im_end|>\n1",
+    "<reponame><repo_name><filename>",
+    "\n\n1",
+    "\n\n\n12",
+    " 1 2  3   4",
+    "3.14 15,92 6-5 35/89 79:32",
+    "The quick brown fox jumps over the lazy dog.",
+    "Hello, world!",
+    "supercalifragilisticexpialidocious",
 ]
 
 
@@ -133,7 +258,9 @@ def number(rng):
     if kind == 3:
         return f"0x{rng.getrandbits(32):x}"
     if kind == 4:
-        return f"v{rng.randint(0, 20)}.{rng.randint(0, 99)}.{rng.randint(0, 9)}-rc{rng.randint(1, 5)}"
+        return (
+            f"v{rng.randint(0, 20)}.{rng.randint(0, 99)}.{rng.randint(0, 9)}-rc{rng.randint(1, 5)}"
+        )
     return rng.choice(DIGITS) + str(rng.randrange(100))
 
 
@@ -171,13 +298,21 @@ def fragment(rng, essay, special):
         return rng.choice(["", " "]).join(rng.choice(COMBINING) for _ in range(rng.randint(1, 4)))
     if kind == 8:
         words = WORDS[rng.choice(sorted(WORDS))]
-        return rng.choice([" ", "", "  "]).join(rng.choice(words) for _ in range(rng.randint(1, 6)))
+        return rng.choice([" ", "", "  "]).join(
+            rng.choice(words) for _ in range(rng.randint(1, 6))
+        )
     if kind == 9:
-        return rng.choice(["", " "]).join(rng.choice(PUNCTUATION) for _ in range(rng.randint(1, 7)))
+        return rng.choice(["", " "]).join(
+            rng.choice(PUNCTUATION) for _ in range(rng.randint(1, 7))
+        )
     if kind == 10:
         return " ".join(rng.choice(CONTRACTIONS) for _ in range(rng.randint(1, 4)))
     if kind == 11:
-        return rng.choice(["", " ", "\n"]) + rng.choice(special) + rng.choice(["", " ", "\n", "x", "1"])
+        return (
+            rng.choice(["", " ", "\n"])
+            + rng.choice(special)
+            + rng.choice(["", " ", "\n", "x", "1"])
+        )
     if kind == 12:
         return "".join(any_scalar(rng) for _ in range(rng.randint(1, 12)))
     return chat(rng, essay)
@@ -209,9 +344,19 @@ def llama_ids(binary, model, text):
         file.write(text.encode("utf-8"))
         file.flush()
         done = subprocess.run(
-            [binary, "-m", model, "-f", file.name, "--ids", "--no-bos", "--no-escape",
-             "--log-disable"],
-            capture_output=True, check=True,
+            [
+                binary,
+                "-m",
+                model,
+                "-f",
+                file.name,
+                "--ids",
+                "--no-bos",
+                "--no-escape",
+                "--log-disable",
+            ],
+            capture_output=True,
+            check=True,
         )
     return json.loads(done.stdout.decode().strip().splitlines()[-1])
 
