@@ -2,10 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "base/fields.h"
 #include "tensor/quant_format.h"
+
+namespace kvern {
+class WireReader;
+class WireWriter;
+}  // namespace kvern
 
 namespace kvern::plan {
 
@@ -51,6 +57,7 @@ class KvLayout {
   const KvPlacement& placement(int slot) const { return placements_[static_cast<size_t>(slot)]; }
   // Bytes that one token takes over all groups and slots.
   int64_t bytes_per_token() const;
+  int32_t page_tokens() const;
   // Of slots, formats and page lengths; part of every saved context.
   uint64_t hash() const;
 
@@ -59,5 +66,8 @@ class KvLayout {
   std::vector<KvGroup> groups_;
   std::vector<KvPlacement> placements_;
 };
+
+void write_kv_layout(WireWriter& out, const KvLayout& layout);
+KvLayout read_kv_layout(WireReader& in);
 
 }  // namespace kvern::plan

@@ -1,0 +1,136 @@
+#include "plan/writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include "base/check.h"
+#include "base/checked.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "plan/format.h"
+#include "plan/sections.h"
+
+namespace kvern::plan {
+namespace {
+
+struct AlignedDelete {
+  void operator()(std::byte* data) const { ::operator delete (data, std::align_val_t{64}); }
+};
+
+std::unique_ptr<std::byte, AlignedDelete> allocate_aligned(size_t size) {
+  return std::unique_ptr<std::byte, AlignedDelete>(
+      static_cast<std::byte*>(::operator new (size, std::align_val_t{64})));
+}
+
+// Writes bytes and sums them in chunks of 4 MiB.
+class SummedWriter {
+ public:
+  explicit SummedWriter(AtomicFile& file) : file_(file), hasher_(std::make_unique<Hasher>()) {}
+
+  void write(std::span<const std::byte> bytes) {
+    file_.write(bytes);
+    while (!bytes.empty()) {
+      const size_t part = std::min<size_t>(bytes.size(), kChunkBytes - in_chunk_);
+      hasher_->update(bytes.first(part));
+      in_chunk_ += part;
+      if (in_chunk_ == kChunkBytes) finish_chunk();
+      bytes = bytes.subspan(part);
+    }
+  }
+  std::vector<uint64_t> finish() {
+    if (in_chunk_ > 0) finish_chunk();
+    return std::move(sums_);
+  }
+
+ private:
+  void finish_chunk() {
+    sums_.push_back(hasher_->digest());
+    hasher_ = std::make_unique<Hasher>();
+    in_chunk_ = 0;
+  }
+  AtomicFile& file_;
+  std::unique_ptr<Hasher> hasher_;
+  uint64_t in_chunk_ = 0;
+  std::vector<uint64_t> sums_;
+};
+
+uint64_t place_weights(Plan& plan) {
+  uint64_t offset = 0;
+  for (Weight& weight : plan.weights) {
+    weight.offset = offset;
+    offset = static_cast<uint64_t>(
+        align_up(static_cast<int64_t>(offset + weight.size_bytes), kWeightAlignment));
+  }
+  return offset;
+}
+
+std::vector<uint64_t> write_weights(AtomicFile& file, const Plan& plan, uint64_t total,
+                                    const WeightSource& weight_source, const Progress& progress) {
+  SummedWriter out(file);
+  static constexpr std::byte kZeros[kWeightAlignment] = {};
+  for (size_t i = 0; i < plan.weights.size(); ++i) {
+    const uint64_t size = plan.weights[i].size_bytes;
+    const auto data = allocate_aligned(size);
+    weight_source(i, {data.get(), size});
+    out.write({data.get(), size});
+    const uint64_t end = plan.weights[i].offset + size;
+    const uint64_t next = i + 1 < plan.weights.size() ? plan.weights[i + 1].offset : total;
+    out.write({kZeros, next - end});
+    if (progress) progress(next, total);
+  }
+  return out.finish();
+}
+
+}  // namespace
+
+void write_plan(const std::string& path, Plan& plan, const WeightSource& weight_source,
+                const Progress& progress) {
+  const uint64_t weights_bytes = place_weights(plan);
+  const uint64_t num_chunks = (weights_bytes + kChunkBytes - 1) / kChunkBytes;
+
+  // Everything in front of the weights is laid out in memory; only the sums come later.
+  std::vector<SectionEntry> table(kNumSections);
+  const uint64_t table_bytes = kNumSections * sizeof(SectionEntry);
+  std::vector<char> front(sizeof(Header) + table_bytes);
+  for (uint32_t i = 0; i < kNumSections; ++i) {
+    const auto section = static_cast<Section>(i + 1);
+    std::vector<char> bytes;
+    if (section == Section::kWeightSums)
+      bytes.resize(num_chunks * sizeof(uint64_t));
+    else if (section != Section::kWeights)
+      bytes = write_section(section, plan);
+    const uint64_t alignment = section == Section::kWeights ? kWeightsAlignment : kSectionAlignment;
+    front.resize(*checked_align_up(front.size(), alignment));
+    const uint64_t size = section == Section::kWeights ? weights_bytes : bytes.size();
+    table[i] = {i + 1, 0, front.size(), size, hash64(std::as_bytes(std::span(bytes)))};
+    front.insert(front.end(), bytes.begin(), bytes.end());
+  }
+
+  AtomicFile file(path);
+  file.write(front.data(), front.size());
+  const std::vector<uint64_t> sums =
+      write_weights(file, plan, weights_bytes, weight_source, progress);
+  KVERN_CHECK(sums.size() == num_chunks);
+
+  SectionEntry& sums_entry = table[static_cast<uint32_t>(Section::kWeightSums) - 1];
+  sums_entry.sum = hash64(std::as_bytes(std::span(sums)));
+  table.back().sum = 0;
+  Header header{};
+  std::memcpy(header.magic, kMagic, sizeof(kMagic));
+  header.format_version = kFormatVersion;
+  header.num_sections = kNumSections;
+  header.file_bytes = file.position();
+  header.table_sum = hash64(std::as_bytes(std::span(table)));
+  header.header_sum =
+      hash64(std::as_bytes(std::span(&header, 1)).first(offsetof(Header, header_sum)));
+  file.write_at(sums_entry.offset, std::as_bytes(std::span(sums)));
+  file.write_at(sizeof(Header), std::as_bytes(std::span(table)));
+  file.write_at(0, std::as_bytes(std::span(&header, 1)));
+  file.commit();
+}
+
+}  // namespace kvern::plan
