@@ -40,7 +40,7 @@ class Lease {
   Lease& operator=(Lease&&) = delete;
   ~Lease();  // rolls back unless committed
   void commit();
-  // Tables of every sequence named in needs, new pages at the end.
+  // The table of any sequence while the lease is open, new pages at the end.
   const PageTable& table(SeqId seq) const;
 
  private:
@@ -72,13 +72,18 @@ class PagePool {
 
  private:
   friend class Lease;
+  void check_request(std::span<const SeqId> releases, std::span<const Need> needs) const;
+  void release(SeqId seq);
+  void take(const Need& need);
   void roll_back(Lease& lease);
+  static bool names_earlier(const Lease& lease, size_t index);
   void finish(Lease& lease);
 
   std::vector<GroupConfig> groups_;
   std::vector<std::vector<PageId>> free_;  // by group, used as a stack
   std::unordered_map<SeqId, PageTable> tables_;
   std::unordered_map<SeqId, PageTable> released_;  // by the open lease
+  PageTable empty_table_;
   bool lease_open_ = false;
 };
 
