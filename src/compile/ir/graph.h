@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -81,5 +82,10 @@ void verify(const Graph& graph);
 std::string print(const Graph& graph);
 // Throws Error(kInvalidModel) with line and column.
 Graph parse(std::string_view text);
+
+// Files, sources and weights with their recipes alone, as `print` shows them; and the inverse,
+// which replaces those of `graph`.
+std::string print_recipes(const Graph& graph);
+void parse_recipes(std::string_view text, Graph& graph);
 
 }  // namespace kvern::ir

@@ -49,6 +49,7 @@ class Attrs {
   }
   // The same struct type with these fields set over its defaults.
   Attrs with(const std::vector<NamedField>& fields) const;
+  bool same_struct(const Attrs& other) const { return type_ == other.type_; }
   friend bool operator==(const Attrs& a, const Attrs& b) {
     return a.type_ == b.type_ && a.fields() == b.fields();
   }

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tensor/dtype.h"
@@ -37,6 +39,7 @@ struct SourceTypeInfo {
   QuantFormat exact;  // the storage that holds every value of this type exactly (`--weights keep`)
 };
 const SourceTypeInfo& source_type_info(SourceType type);
+std::optional<SourceType> source_type_from_name(std::string_view name);
 
 // One tensor of a source file, as it lies there.
 struct WeightSource {
@@ -67,6 +70,14 @@ struct RecipeNode {
 struct Recipe {
   std::vector<RecipeNode> nodes;
 };
+
+// The shape of a recipe's result; a literal takes `literal_shape`. Throws Error(kInvalidModel)
+// where nodes do not form a tree in order, a source does not exist, or shapes do not fit together.
+Shape recipe_shape(const Recipe& recipe, const std::vector<WeightSource>& sources,
+                   const Shape& literal_shape);
+
+// Which row of its input is row `row` of an unpermute over `rows` rows of `heads` heads.
+int64_t unpermute_source_row(int64_t row, int64_t rows, int64_t heads);
 
 // A named weight of the graph: its value is f32 mathematically, whatever `storage` keeps of it.
 struct Weight {

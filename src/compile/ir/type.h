@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tensor/dtype.h"
+#include "tensor/quant_format.h"
 #include "tensor/shape.h"
 
 namespace kvern::ir {
@@ -48,6 +49,7 @@ struct Type {
 };
 
 // "f32[tokens, 576]", "!kv"
+using kvern::to_string;  // of shapes and formats: the overload below would hide them
 std::string to_string(const Type& type);
 
 }  // namespace kvern::ir

@@ -1,0 +1,42 @@
+// Every op of the IR. A new op: its schema beside its kin, its line here.
+#include "compile/ir/ops.h"
+
+namespace kvern::ir {
+namespace {
+
+constexpr const OpSchema* kAllOps[] = {
+    &ops::kInput,
+    &ops::kWeight,
+    &ops::kOutput,
+    &ops::kEmbedding,
+    &ops::kRmsNorm,
+    &ops::kAddRmsNorm,
+    &ops::kLinear,
+    &ops::kSplit,
+    &ops::kAdd,
+    &ops::kMul,
+    &ops::kSilu,
+    &ops::kSiluMul,
+    &ops::kRopeFrequencies,
+    &ops::kRopeAngles,
+    &ops::kRope,
+    &ops::kKvAppend,
+    &ops::kKvAttention,
+    &ops::kQkvRopeAppend,
+    &ops::kGatherRows,
+};
+
+}  // namespace
+
+std::span<const OpSchema* const> all_ops() {
+  return kAllOps;
+}
+
+const OpSchema* find_op(std::string_view name) {
+  for (const OpSchema* op : kAllOps) {
+    if (name == op->name) return op;
+  }
+  return nullptr;
+}
+
+}  // namespace kvern::ir

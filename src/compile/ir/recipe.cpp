@@ -1,0 +1,114 @@
+#include "compile/ir/recipe.h"
+
+#include "base/check.h"
+#include "compile/ir/type_rules.h"
+
+namespace kvern::ir {
+namespace {
+
+constexpr QuantFormat stored(DType storage) {
+  return {.storage = storage};
+}
+constexpr QuantFormat coded(DType codes, int32_t group, DType scale, bool has_min) {
+  return {codes, group, scale, has_min};
+}
+
+// K-quants keep f32 scales: they are products of an f16 and a 6-bit integer (8-bit in Q6_K), which
+// f16 cannot hold.
+constexpr SourceTypeInfo kSourceTypes[] = {
+    {SourceType::kF32, "F32", 1, 4, stored(DType::kF32)},
+    {SourceType::kF16, "F16", 1, 2, stored(DType::kF16)},
+    {SourceType::kBf16, "BF16", 1, 2, stored(DType::kBf16)},
+    {SourceType::kQ8_0, "Q8_0", 32, 34, coded(DType::kI8, 32, DType::kF16, false)},
+    {SourceType::kQ4_0, "Q4_0", 32, 18, coded(DType::kI4, 32, DType::kF16, false)},
+    {SourceType::kQ4_1, "Q4_1", 32, 20, coded(DType::kI4, 32, DType::kF16, true)},
+    {SourceType::kQ5_0, "Q5_0", 32, 22, coded(DType::kI8, 32, DType::kF16, false)},
+    {SourceType::kQ5_1, "Q5_1", 32, 24, coded(DType::kI8, 32, DType::kF16, true)},
+    {SourceType::kQ4_K, "Q4_K", 256, 144, coded(DType::kI4, 32, DType::kF32, true)},
+    {SourceType::kQ5_K, "Q5_K", 256, 176, coded(DType::kI8, 32, DType::kF32, true)},
+    {SourceType::kQ6_K, "Q6_K", 256, 210, coded(DType::kI8, 16, DType::kF32, false)},
+};
+
+Shape concat_shape(const RecipeNode& node, const std::vector<Shape>& shapes) {
+  want(!node.inputs.empty(), "recipe: a concat of nothing");
+  Shape out = shapes[static_cast<size_t>(node.inputs[0])];
+  for (size_t i = 1; i < node.inputs.size(); ++i) {
+    const Shape& next = shapes[static_cast<size_t>(node.inputs[i])];
+    want(next.size() == out.size() && (out.size() == 1 || next[1] == out[1]),
+         "recipe: rows of {} cannot be appended to {}", to_string(next), to_string(out));
+    out[0] += next[0];
+    want_weight_shape(out, "concat");
+  }
+  return out;
+}
+
+Shape node_shape(const RecipeNode& node, const std::vector<Shape>& shapes,
+                 const std::vector<WeightSource>& sources, const Shape& literal_shape) {
+  switch (node.op) {
+    case RecipeOp::kSource:
+      want(node.source >= 0 && static_cast<size_t>(node.source) < sources.size(),
+           "recipe: source {} of {} does not exist", node.source, sources.size());
+      return sources[static_cast<size_t>(node.source)].shape;
+    case RecipeOp::kConcatRows:
+      return concat_shape(node, shapes);
+    case RecipeOp::kUnpermute: {
+      want(node.inputs.size() == 1, "recipe: unpermute takes one input");
+      const Shape& in = shapes[static_cast<size_t>(node.inputs[0])];
+      want(node.heads > 0 && in[0] % (2 * int64_t{node.heads}) == 0,
+           "recipe: {} rows are not {} heads of an even size", in[0], node.heads);
+      return in;
+    }
+    case RecipeOp::kLiteral: {
+      // Inside a concat a literal is a vector; alone it takes the weight's own shape.
+      const auto count = static_cast<int64_t>(node.values.size());
+      want(count > 0, "recipe: a literal without values");
+      return num_elements(literal_shape) == count ? literal_shape : Shape{count};
+    }
+  }
+  throw Error(Code::kInvalidModel, "recipe: unknown operation");
+}
+
+}  // namespace
+
+const SourceTypeInfo& source_type_info(SourceType type) {
+  for (const SourceTypeInfo& info : kSourceTypes) {
+    if (info.type == type) return info;
+  }
+  KVERN_CHECK(false, "source type {} is not in the table", static_cast<int>(type));
+}
+
+std::optional<SourceType> source_type_from_name(std::string_view name) {
+  for (const SourceTypeInfo& info : kSourceTypes) {
+    if (name == info.name) return info.type;
+  }
+  return std::nullopt;
+}
+
+Shape recipe_shape(const Recipe& recipe, const std::vector<WeightSource>& sources,
+                   const Shape& literal_shape) {
+  want(!recipe.nodes.empty(), "recipe: empty");
+  std::vector<Shape> shapes;
+  std::vector<int> uses(recipe.nodes.size(), 0);
+  for (size_t i = 0; i < recipe.nodes.size(); ++i) {
+    for (const int32_t input : recipe.nodes[i].inputs) {
+      want(input >= 0 && static_cast<size_t>(input) < i,
+           "recipe: node {} reads node {}, which is not before it", i, input);
+      ++uses[static_cast<size_t>(input)];
+    }
+    shapes.push_back(node_shape(recipe.nodes[i], shapes, sources, literal_shape));
+  }
+  for (size_t i = 0; i < uses.size(); ++i) {
+    want(uses[i] == (i + 1 == uses.size() ? 0 : 1),
+         "recipe: node {} has {} readers; every node but the last has one", i, uses[i]);
+  }
+  return shapes.back();
+}
+
+int64_t unpermute_source_row(int64_t row, int64_t rows, int64_t heads) {
+  const int64_t dim = rows / heads;
+  const int64_t half = dim / 2;
+  const int64_t in_head = row % dim;
+  return row - in_head + (in_head < half ? 2 * in_head : 2 * (in_head - half) + 1);
+}
+
+}  // namespace kvern::ir
