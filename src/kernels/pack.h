@@ -4,8 +4,9 @@
 //
 //   f32 1, f16 and bf16 2, i8 4, i4 8 elements of K per step; [tile][step][16 rows][4 bytes]
 //
-// A quantised tile carries its scales and minima with it (pack.cpp says where). Rows beyond n and K
-// beyond k are stored as zero codes. Sizes are exact and checked when a plan is read.
+// A quantised tile carries its scales and minima with it (kernels/cpu/pack/tile_layout.h says
+// where). Rows beyond n and K beyond k are stored as zero codes. Sizes are exact and checked when a
+// plan is read.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +32,8 @@ struct CodedRows {
 
 // Name of the packed form, kept in the plan: "tile16.k4b.1".
 const char* packing_name(const QuantFormat& format);
+// Throws Error(kInvalidPlan) unless kernels know the format and the sizes fit 64 bits.
+void check_packable(const QuantFormat& format, int64_t n, int64_t k);
 int64_t packed_bytes(const QuantFormat& format, int64_t n, int64_t k);
 // to: packed_bytes(...) bytes, 64-byte aligned.
 void pack(const CodedRows& rows, std::span<std::byte> to);
