@@ -51,11 +51,12 @@ class Scheduler {
   void cancel(SeqId id);
   // As cancel, for an end that the engine found itself (a stop string).
   void finish(SeqId id, FinishReason reason, const std::string& message);
+  void finish_all(FinishReason reason, const std::string& message);
   // A paused sequence keeps its pages and is left out of batches: its consumer is slow.
   void set_paused(SeqId id, bool paused);
 
-  // The next batch, given the pages that can be had per KV group (those of batch.released not
-  // counted). Empty when there is nothing to do.
+  // The next batch, given the pages that can be had per KV group, those of batch.released not
+  // counted. Empty when nothing can run before the next submit, cancel or set_paused.
   step::StepBatch next(std::span<const int32_t> available);
   void apply(const step::StepBatch& batch, const step::StepResult& result);
   // In place of apply: the step did not happen. Its sequences fail with `message`; the pages that
@@ -64,33 +65,46 @@ class Scheduler {
 
   // What happened since the last call, in order.
   std::vector<Event> take_events();
-  bool has_work() const;  // next() may give a batch
+  // Nothing waits, runs or holds pages.
+  bool idle() const;
   SchedulerCounts counts() const;
 
  private:
   struct Step;  // a batch in the making
+  struct Release {
+    SeqId seq;
+    int32_t tokens = 0;  // that its pages hold
+  };
   using SequencePtr = std::unique_ptr<Sequence>;
 
+  // next(), in this order (batching.cpp)
   void flush_releases(Step& step);
   void add_decodes(Step& step);
   void add_prefills(Step& step);
   void admit(Step& step);
   void resolve_deadlock(Step& step);
+
+  bool make_room(Step& step, size_t index);
   void add_part(Step& step, Sequence& sequence, int32_t count);
   void preempt(Step& step, size_t index);
-  void end(Sequence& sequence, FinishReason reason, std::string message);
-  void apply_part(const step::SequenceInput& part, const step::SequenceResult& result);
-  void drop_ended();
   int32_t pages_for(int64_t tokens, size_t group) const;
+  int32_t prefill_count(const Step& step, const Sequence& sequence) const;
   int32_t tokens_that_fit(const Step& step, const Sequence& sequence) const;
   bool fits_whole(const Step& step, const Sequence& sequence) const;
+  void note_release(Step& step, Release release);
+
+  void apply_part(const step::SequenceInput& part, const step::SequenceResult& result);
+  void take_sample(Sequence& sequence, int32_t token);
+  void end(Sequence& sequence, FinishReason reason, const std::string& message);
+  void drop_ended();
   Sequence* find(SeqId id);
 
   SchedulerOptions options_;
   std::deque<SequencePtr> waiting_;
   std::vector<SequencePtr> running_;  // in order of admission
-  std::vector<SeqId> to_release_;     // hold pages that go back with the next batch
+  std::vector<Release> to_release_;   // hold pages that go back with the next batch
   std::vector<SeqId> to_close_;
+  std::vector<Release> last_releases_;  // of the last batch, for abandon()
   std::vector<Event> events_;
   int64_t preemptions_ = 0;
 };

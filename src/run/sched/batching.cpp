@@ -1,0 +1,216 @@
+// Scheduler::next: which tokens of which sequences make the next step.
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "base/checked.h"
+#include "run/sched/scheduler.h"
+#include "run/sched/sequence.h"
+
+namespace kvern::sched {
+
+struct Scheduler::Step {
+  step::StepBatch batch;
+  std::vector<int32_t> pages_left;  // by KV group, released ones included
+  int32_t tokens_left = 0;
+  int32_t prefill_left = 0;
+  int32_t rows_left = 0;
+  bool preempted = false;
+};
+
+step::StepBatch Scheduler::next(std::span<const int32_t> available) {
+  KVERN_CHECK(available.size() == options_.page_tokens.size(), "{} KV groups, {} page lengths",
+              available.size(), options_.page_tokens.size());
+  Step step;
+  step.pages_left.assign(available.begin(), available.end());
+  step.tokens_left = options_.max_tokens_per_step;
+  step.prefill_left = options_.prefill_chunk_tokens;
+  step.rows_left = options_.max_wanted_rows;
+  flush_releases(step);
+  add_decodes(step);
+  add_prefills(step);
+  if (!step.preempted) admit(step);
+  resolve_deadlock(step);
+  if (step.batch.sequences.empty()) admit(step);
+  drop_ended();
+  return std::move(step.batch);
+}
+
+void Scheduler::flush_releases(Step& step) {
+  last_releases_.clear();
+  for (const Release& release : std::exchange(to_release_, {})) note_release(step, release);
+  step.batch.closed = std::exchange(to_close_, {});
+}
+
+void Scheduler::note_release(Step& step, Release release) {
+  step.batch.released.push_back(release.seq);
+  last_releases_.push_back(release);
+  for (size_t g = 0; g < step.pages_left.size(); ++g) {
+    step.pages_left[g] += pages_for(release.tokens, g);
+  }
+}
+
+void Scheduler::add_decodes(Step& step) {
+  for (size_t i = 0; i < running_.size(); ++i) {
+    if (!running_[i]->decodes() || running_[i]->paused) continue;
+    if (make_room(step, i)) add_part(step, *running_[i], 1);
+  }
+  drop_ended();
+}
+
+// A page for one more token of running_[index], from the youngest where none is free. False when
+// it was the youngest itself: it waits again, or fails when it ran alone.
+bool Scheduler::make_room(Step& step, size_t index) {
+  while (tokens_that_fit(step, *running_[index]) < 1) {
+    if (running_.size() == 1) {
+      end(*running_[0], FinishReason::kKvExhausted,
+          fmt::format("no KV page is left for token {} of the only running sequence; load the plan "
+                      "with a larger KV capacity",
+                      running_[0]->length()));
+      return false;
+    }
+    const size_t youngest = running_.size() - 1;
+    preempt(step, youngest);
+    if (youngest == index) return false;
+  }
+  return true;
+}
+
+void Scheduler::preempt(Step& step, size_t index) {
+  SequencePtr sequence = std::move(running_[index]);
+  running_.erase(running_.begin() + static_cast<ptrdiff_t>(index));
+  KVERN_CHECK(sequence->scheduled == 0, "a sequence of this batch is preempted");
+  if (sequence->computed > 0) {
+    note_release(step, {sequence->request.id, std::exchange(sequence->computed, 0)});
+  }
+  // Rows that already came out are not asked for again: next_row stays.
+  waiting_.push_front(std::move(sequence));
+  step.preempted = true;
+  ++preemptions_;
+}
+
+void Scheduler::add_prefills(Step& step) {
+  for (const SequencePtr& sequence : running_) {
+    if (sequence->paused || sequence->scheduled > 0 || sequence->decodes()) continue;
+    const int32_t count = prefill_count(step, *sequence);
+    if (count > 0) add_part(step, *sequence, count);
+  }
+}
+
+void Scheduler::admit(Step& step) {
+  for (size_t at = 0; at < waiting_.size();) {
+    if (static_cast<int32_t>(running_.size()) >= options_.max_sequences) return;
+    Sequence& sequence = *waiting_[at];
+    if (sequence.paused || sequence.ended) {
+      ++at;
+      continue;
+    }
+    if (!fits_whole(step, sequence)) {
+      if (!running_.empty()) return;
+      end(sequence, FinishReason::kKvExhausted,
+          fmt::format("{} tokens need more KV pages than the engine has; load the plan with a "
+                      "larger KV capacity or shorten the prompt",
+                      sequence.length()));
+      continue;
+    }
+    const int32_t count = prefill_count(step, sequence);
+    if (count <= 0) return;
+    running_.push_back(std::move(waiting_[at]));
+    waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(at));
+    add_part(step, *running_.back(), count);
+  }
+}
+
+// Prompts that fill the pool together and leave none a page: the youngest give way, one at a time.
+void Scheduler::resolve_deadlock(Step& step) {
+  const auto runnable = [&] {
+    return std::any_of(running_.begin(), running_.end(),
+                       [](const SequencePtr& s) { return !s->paused && !s->ended; });
+  };
+  while (step.batch.sequences.empty() && runnable()) {
+    if (running_.size() == 1) {
+      end(*running_[0], FinishReason::kKvExhausted,
+          fmt::format(
+              "no KV page is left at token {} of the prompt; load the plan with a larger KV "
+              "capacity",
+              running_[0]->computed));
+      drop_ended();
+      return;
+    }
+    preempt(step, running_.size() - 1);
+    add_prefills(step);
+  }
+}
+
+void Scheduler::add_part(Step& step, Sequence& sequence, int32_t count) {
+  const SeqId id = sequence.request.id;
+  if (!sequence.started) {
+    step.batch.opened.push_back({id, sequence.request.sampling});
+    events_.push_back({id, EventKind::kStarted, -1, 0, {}, {}, {}});
+    sequence.started = true;
+  }
+  step::SequenceInput part;
+  part.seq = id;
+  part.start = sequence.computed;
+  part.count = count;
+  part.purpose = sequence.request.purpose;
+  const auto first = sequence.ids.begin() + sequence.computed;
+  part.ids.assign(first, first + count);
+  if (sequence.exports()) {
+    const std::vector<int32_t>& rows = sequence.request.export_rows;
+    for (size_t r = sequence.next_row; r < rows.size() && rows[r] < part.start + count; ++r) {
+      part.logits_rows.push_back(rows[r] - part.start);
+    }
+    if (!part.logits_rows.empty()) part.logits = step::LogitsWanted::kList;
+    step.rows_left -= static_cast<int32_t>(part.logits_rows.size());
+  } else if (count == sequence.remaining()) {
+    part.logits = step::LogitsWanted::kLast;
+    --step.rows_left;
+  }
+  kv::Need need{id, {}};
+  bool grows = false;
+  for (size_t g = 0; g < step.pages_left.size(); ++g) {
+    need.pages.push_back(pages_for(part.start + count, g) - pages_for(part.start, g));
+    step.pages_left[g] -= need.pages.back();
+    grows |= need.pages.back() > 0;
+  }
+  if (grows) step.batch.page_needs.push_back(std::move(need));
+  if (!sequence.decodes()) step.prefill_left -= count;
+  step.tokens_left -= count;
+  sequence.scheduled = count;
+  step.batch.sequences.push_back(std::move(part));
+}
+
+int32_t Scheduler::pages_for(int64_t tokens, size_t group) const {
+  return static_cast<int32_t>(ceil_div(tokens, options_.page_tokens[group]));
+}
+
+int32_t Scheduler::prefill_count(const Step& step, const Sequence& sequence) const {
+  const int32_t count = std::min(
+      {sequence.remaining(), step.prefill_left, step.tokens_left, tokens_that_fit(step, sequence)});
+  return sequence.limit_to_rows(count, step.rows_left);
+}
+
+int32_t Scheduler::tokens_that_fit(const Step& step, const Sequence& sequence) const {
+  int64_t most = sequence.remaining();
+  for (size_t g = 0; g < step.pages_left.size(); ++g) {
+    const int64_t pages = pages_for(sequence.computed, g) + int64_t{step.pages_left[g]};
+    most = std::min(most, pages * options_.page_tokens[g] - sequence.computed);
+  }
+  return static_cast<int32_t>(most);
+}
+
+bool Scheduler::fits_whole(const Step& step, const Sequence& sequence) const {
+  for (size_t g = 0; g < step.pages_left.size(); ++g) {
+    int64_t wanted = pages_for(sequence.length(), g);
+    for (const SequencePtr& other : running_) {
+      // What is left of its prompt, and one page to grow into.
+      wanted += pages_for(other->length(), g) -
+                pages_for(int64_t{other->computed} + other->scheduled, g) + 1;
+    }
+    if (wanted > step.pages_left[g]) return false;
+  }
+  return true;
+}
+
+}  // namespace kvern::sched

@@ -1,0 +1,152 @@
+#include "run/sched/scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "run/sched/sequence.h"
+
+namespace kvern::sched {
+namespace {
+
+void check_options(const SchedulerOptions& o) {
+  const auto need = [](bool ok, const std::string& message) {
+    if (!ok) throw Error(Code::kInvalidArgument, "scheduler: " + message);
+  };
+  need(o.max_sequences >= 1, fmt::format("max_sequences is {}; at least 1", o.max_sequences));
+  need(o.prefill_chunk_tokens >= 1,
+       fmt::format("prefill_chunk_tokens is {}; at least 1", o.prefill_chunk_tokens));
+  need(o.max_tokens_per_step >= o.max_sequences,
+       fmt::format("max_tokens_per_step is {}, but {} sequences must decode at once",
+                   o.max_tokens_per_step, o.max_sequences));
+  need(o.max_wanted_rows >= o.max_sequences,
+       fmt::format("max_wanted_rows is {}, but {} sequences must decode at once", o.max_wanted_rows,
+                   o.max_sequences));
+  for (const int32_t tokens : o.page_tokens) need(tokens >= 1, "a page holds no token");
+}
+
+}  // namespace
+
+Scheduler::Scheduler(SchedulerOptions options) : options_(std::move(options)) {
+  check_options(options_);
+}
+
+Scheduler::~Scheduler() = default;
+
+void Scheduler::submit(Request request) {
+  KVERN_CHECK(request.id.valid() && !request.prompt_ids.empty());
+  waiting_.push_back(std::make_unique<Sequence>(std::move(request)));
+}
+
+void Scheduler::cancel(SeqId id) {
+  finish(id, FinishReason::kCancelled, "");
+}
+
+void Scheduler::finish(SeqId id, FinishReason reason, const std::string& message) {
+  if (Sequence* sequence = find(id)) end(*sequence, reason, message);
+  drop_ended();
+}
+
+void Scheduler::finish_all(FinishReason reason, const std::string& message) {
+  for (const SequencePtr& sequence : running_) end(*sequence, reason, message);
+  for (const SequencePtr& sequence : waiting_) end(*sequence, reason, message);
+  drop_ended();
+}
+
+void Scheduler::set_paused(SeqId id, bool paused) {
+  if (Sequence* sequence = find(id)) sequence->paused = paused;
+}
+
+void Scheduler::apply(const step::StepBatch& batch, const step::StepResult& result) {
+  KVERN_CHECK(batch.sequences.size() == result.sequences.size(), "{} parts, {} results",
+              batch.sequences.size(), result.sequences.size());
+  last_releases_.clear();
+  for (size_t i = 0; i < batch.sequences.size(); ++i) {
+    apply_part(batch.sequences[i], result.sequences[i]);
+  }
+  drop_ended();
+}
+
+void Scheduler::apply_part(const step::SequenceInput& part, const step::SequenceResult& result) {
+  Sequence* sequence = find(part.seq);
+  KVERN_CHECK(sequence != nullptr && result.seq == part.seq && sequence->scheduled == part.count,
+              "sequence {} was not in the batch", part.seq.value);
+  sequence->computed += part.count;
+  sequence->scheduled = 0;
+  if (sequence->exports()) {
+    const auto first_row = static_cast<int32_t>(sequence->next_row);
+    sequence->next_row += part.logits_rows.size();
+    if (!part.logits_rows.empty()) {
+      events_.push_back({part.seq, EventKind::kLogits, -1, first_row, result.logits, {}, {}});
+    }
+    if (sequence->remaining() == 0) end(*sequence, FinishReason::kExported, "");
+  } else if (part.logits != step::LogitsWanted::kNone) {
+    KVERN_CHECK(result.sampled.has_value(), "sequence {} has no sample", part.seq.value);
+    take_sample(*sequence, *result.sampled);
+  }
+}
+
+void Scheduler::take_sample(Sequence& sequence, int32_t token) {
+  if (sequence.stops_at(token)) return end(sequence, FinishReason::kStop, "");
+  sequence.ids.push_back(token);
+  events_.push_back({sequence.request.id, EventKind::kToken, token, 0, {}, {}, {}});
+  if (sequence.answer_tokens() >= sequence.request.max_new_tokens) {
+    return end(sequence, FinishReason::kLength, "");
+  }
+  if (sequence.request.recompute_context) {
+    to_release_.push_back({sequence.request.id, std::exchange(sequence.computed, 0)});
+  }
+}
+
+void Scheduler::abandon(const step::StepBatch& batch, const std::string& message) {
+  // The lease took the released pages back, so that they are still to be released.
+  to_release_.insert(to_release_.end(), last_releases_.begin(), last_releases_.end());
+  last_releases_.clear();
+  to_close_.insert(to_close_.end(), batch.closed.begin(), batch.closed.end());
+  for (const step::SequenceInput& part : batch.sequences) {
+    Sequence* sequence = find(part.seq);
+    KVERN_CHECK(sequence != nullptr);
+    sequence->scheduled = 0;
+    end(*sequence, FinishReason::kFailed, message);
+  }
+  drop_ended();
+}
+
+void Scheduler::end(Sequence& sequence, FinishReason reason, const std::string& message) {
+  if (std::exchange(sequence.ended, true)) return;
+  const SeqId id = sequence.request.id;
+  if (sequence.computed > 0) to_release_.push_back({id, std::exchange(sequence.computed, 0)});
+  if (sequence.started) to_close_.push_back(id);
+  events_.push_back({id, EventKind::kFinished, -1, 0, {}, reason, message});
+}
+
+void Scheduler::drop_ended() {
+  const auto ended = [](const SequencePtr& sequence) { return sequence->ended; };
+  std::erase_if(running_, ended);
+  std::erase_if(waiting_, ended);
+}
+
+std::vector<Event> Scheduler::take_events() {
+  return std::exchange(events_, {});
+}
+
+bool Scheduler::idle() const {
+  return waiting_.empty() && running_.empty() && to_release_.empty() && to_close_.empty();
+}
+
+SchedulerCounts Scheduler::counts() const {
+  return {static_cast<int32_t>(waiting_.size()), static_cast<int32_t>(running_.size()),
+          preemptions_};
+}
+
+Sequence* Scheduler::find(SeqId id) {
+  for (const SequencePtr& sequence : running_) {
+    if (sequence->request.id == id) return sequence.get();
+  }
+  for (const SequencePtr& sequence : waiting_) {
+    if (sequence->request.id == id) return sequence.get();
+  }
+  return nullptr;
+}
+
+}  // namespace kvern::sched

@@ -1,0 +1,45 @@
+// The scheduler's side of a request.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "run/sched/request.h"
+
+namespace kvern::sched {
+
+struct Sequence {
+  explicit Sequence(Request r) : request(std::move(r)), ids(request.prompt_ids) {}
+
+  Request request;
+  std::vector<int32_t> ids;  // prompt and answer so far
+  int32_t computed = 0;      // tokens whose K and V are in pages
+  int32_t scheduled = 0;     // tokens in the batch that runs now
+  size_t next_row = 0;       // of export_rows
+  bool started = false;
+  bool paused = false;
+  bool ended = false;
+
+  bool exports() const { return request.purpose == step::Purpose::kExport; }
+  int32_t length() const { return static_cast<int32_t>(ids.size()); }
+  int32_t remaining() const { return length() - computed - scheduled; }
+  int32_t answer_tokens() const {
+    return length() - static_cast<int32_t>(request.prompt_ids.size());
+  }
+  // One token away from its next sample.
+  bool decodes() const { return !exports() && started && remaining() == 1 && scheduled == 0; }
+  bool stops_at(int32_t id) const {
+    return std::find(request.stop_ids.begin(), request.stop_ids.end(), id) !=
+           request.stop_ids.end();
+  }
+  // The longest count <= `count` from `computed` on that asks for at most `rows` rows of logits.
+  int32_t limit_to_rows(int32_t count, int32_t rows) const {
+    if (!exports()) return count == remaining() && rows == 0 ? count - 1 : count;
+    const size_t beyond = next_row + static_cast<size_t>(rows);
+    if (beyond >= request.export_rows.size()) return count;
+    return std::min(count, request.export_rows[beyond] - computed);
+  }
+};
+
+}  // namespace kvern::sched
