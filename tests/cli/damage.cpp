@@ -29,7 +29,9 @@ Outcome run_in_bounds(const std::vector<std::string>& args) {
       Command{.args = args, .memory_limit_bytes = kAddressSpaceBytes, .timeout_s = 20 * kSlower});
   EXPECT_FALSE(outcome.timed_out);
   EXPECT_LT(outcome.seconds, 1.0 * kSlower);
-  if (kMeasureMemory) EXPECT_LT(outcome.peak_rss_bytes, kPeakRssBytes);
+  if (kMeasureMemory) {
+    EXPECT_LT(outcome.peak_rss_bytes, kPeakRssBytes);
+  }
   EXPECT_THAT(outcome.err, Not(HasSubstr("terminate called")));
   EXPECT_THAT(outcome.err, Not(HasSubstr("Sanitizer")));
   return outcome;
