@@ -26,20 +26,23 @@ step::StepBatch Scheduler::next(std::span<const int32_t> available) {
   step.tokens_left = options_.max_tokens_per_step;
   step.prefill_left = options_.prefill_chunk_tokens;
   step.rows_left = options_.max_wanted_rows;
+  last_releases_.clear();
   flush_releases(step);
   add_decodes(step);
   add_prefills(step);
   if (!step.preempted) admit(step);
   resolve_deadlock(step);
-  if (step.batch.sequences.empty()) admit(step);
+  if (step.batch.sequences.empty()) {
+    flush_releases(step);  // of those that failed just now: nobody may come for them later
+    admit(step);
+  }
   drop_ended();
   return std::move(step.batch);
 }
 
 void Scheduler::flush_releases(Step& step) {
-  last_releases_.clear();
   for (const Release& release : std::exchange(to_release_, {})) note_release(step, release);
-  step.batch.closed = std::exchange(to_close_, {});
+  for (const SeqId id : std::exchange(to_close_, {})) step.batch.closed.push_back(id);
 }
 
 void Scheduler::note_release(Step& step, Release release) {
