@@ -69,26 +69,25 @@ uint64_t place_weights(Plan& plan) {
 }
 
 std::vector<uint64_t> write_weights(AtomicFile& file, const Plan& plan, uint64_t total,
-                                    const WeightSource& weight_source, const Progress& progress) {
+                                    const WriteHooks& hooks) {
   SummedWriter out(file);
   static constexpr std::byte kZeros[kWeightAlignment] = {};
   for (size_t i = 0; i < plan.weights.size(); ++i) {
     const uint64_t size = plan.weights[i].size_bytes;
     const auto data = allocate_aligned(size);
-    weight_source(i, {data.get(), size});
+    hooks.weight(i, {data.get(), size});
     out.write({data.get(), size});
     const uint64_t end = plan.weights[i].offset + size;
     const uint64_t next = i + 1 < plan.weights.size() ? plan.weights[i + 1].offset : total;
     out.write({kZeros, next - end});
-    if (progress) progress(next, total);
+    if (hooks.progress) hooks.progress(next, total);
   }
   return out.finish();
 }
 
 }  // namespace
 
-void write_plan(const std::string& path, Plan& plan, const WeightSource& weight_source,
-                const Progress& progress) {
+void write_plan(const std::string& path, Plan& plan, const WriteHooks& hooks) {
   const uint64_t weights_bytes = place_weights(plan);
   const uint64_t num_chunks = (weights_bytes + kChunkBytes - 1) / kChunkBytes;
 
@@ -112,13 +111,20 @@ void write_plan(const std::string& path, Plan& plan, const WeightSource& weight_
 
   AtomicFile file(path);
   file.write(front.data(), front.size());
-  const std::vector<uint64_t> sums =
-      write_weights(file, plan, weights_bytes, weight_source, progress);
+  const std::vector<uint64_t> sums = write_weights(file, plan, weights_bytes, hooks);
   KVERN_CHECK(sums.size() == num_chunks);
 
   SectionEntry& sums_entry = table[static_cast<uint32_t>(Section::kWeightSums) - 1];
   sums_entry.sum = hash64(std::as_bytes(std::span(sums)));
   table.back().sum = 0;
+  if (hooks.final_report) {
+    const std::string report = hooks.final_report();
+    KVERN_CHECK(report.size() == plan.import_report.size());
+    SectionEntry& entry = table[static_cast<uint32_t>(Section::kImportReport) - 1];
+    entry.sum = hash64(report);
+    file.write_at(entry.offset, std::as_bytes(std::span(report)));
+    plan.import_report = report;
+  }
   Header header{};
   std::memcpy(header.magic, kMagic, sizeof(kMagic));
   header.format_version = kFormatVersion;

@@ -10,13 +10,18 @@
 
 namespace kvern::plan {
 
-// Fills `to` (the weight's size_bytes) with its packed data.
-using WeightSource = std::function<void(size_t index, std::span<std::byte> to)>;
-using Progress = std::function<void(uint64_t done_bytes, uint64_t total_bytes)>;
+struct WriteHooks {
+  // Fills `to` (the weight's size_bytes) with the packed data of plan.weights[index].
+  std::function<void(size_t index, std::span<std::byte> to)> weight;
+  // May be empty; called after each weight.
+  std::function<void(uint64_t done_bytes, uint64_t total_bytes)> progress;
+  // May be empty. Called once all weights were asked for: the import report with what was learnt on
+  // the way. As long as plan.import_report, whose place it takes.
+  std::function<std::string()> final_report;
+};
 
 // Sets the weights' offsets, writes everything, syncs, renames. The same plan and weights give the
 // same bytes. Throws Error(kIo) and leaves an older file at `path` as it was.
-void write_plan(const std::string& path, Plan& plan, const WeightSource& weight_source,
-                const Progress& progress);
+void write_plan(const std::string& path, Plan& plan, const WriteHooks& hooks);
 
 }  // namespace kvern::plan

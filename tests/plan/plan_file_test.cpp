@@ -129,6 +129,18 @@ TEST_F(PlanFileTest, SamePlanSameBytes) {
   EXPECT_EQ(first, bytes());
 }
 
+TEST_F(PlanFileTest, TheReportMayBeFilledInAfterTheWeights) {
+  Plan plan = small_plan();
+  int weights_seen = 0;
+  const std::string late = R"({"tensors": ["a"]})";
+  plan.import_report = std::string(late.size(), ' ');
+  write_plan(path_, plan,
+             {[&](size_t, std::span<std::byte>) { ++weights_seen; },
+              {},
+              [&] { return weights_seen == 2 ? late : std::string(); }});
+  EXPECT_EQ(PlanFile(path_).plan().import_report, late);
+}
+
 TEST_F(PlanFileTest, EveryByteOutsideTheWeightsIsGuarded) {
   write(small_plan());
   const std::vector<char> good = bytes();

@@ -1,0 +1,58 @@
+// Text in, text out: a loaded model's tokenizer and chat template, and the call that does it all.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kvern/engine.h"
+
+namespace kvern {
+
+struct ChatMessage {
+  std::string role;     // "system", "user", "assistant"
+  std::string content;  // UTF-8
+};
+
+// Immutable; thread-safe. Methods throw Error(kUnsupported) when the plan has no tokenizer.
+class Engine::TextTools {
+ public:
+  TextTools(const TextTools&) = delete;
+  ~TextTools();
+
+  bool has_tokenizer() const;
+  bool has_chat_template() const;
+  // Ids of a UTF-8 text; invalid bytes are taken as they are. add_special: begin and end tokens
+  // where the model wants them. parse_special: "<|im_end|>" in the text is that token, not its
+  // characters.
+  std::vector<int32_t> encode(std::string_view text, bool add_special, bool parse_special) const;
+  std::string decode(std::span<const int32_t> ids) const;
+  // The model's own rendering of a conversation, ready for encode(…, false, true). Throws
+  // Error(kInvalidRequest) with the template's words when it objects.
+  std::string apply_chat_template(const std::vector<ChatMessage>& messages,
+                                  bool add_generation_prompt) const;
+
+ private:
+  friend class Engine;
+  struct State;
+  explicit TextTools(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+struct Answer {
+  std::string text;
+  std::vector<int32_t> ids;
+  FinishReason reason = FinishReason::kNone;
+  std::string message;
+  Timings timings;
+};
+
+// Submits and waits. on_text gets each piece as it comes and may be empty; returning false cancels.
+Answer generate(Engine& engine, const Request& request,
+                const std::function<bool(std::string_view piece)>& on_text = {});
+
+}  // namespace kvern

@@ -1,0 +1,146 @@
+#include "compile/driver.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "compile/lower/lower.h"
+#include "compile/report.h"
+#include "compile/tune/tune.h"
+#include "kernels/pack.h"
+#include "plan/reader.h"
+#include "plan/writer.h"
+
+namespace kvern::compile {
+namespace {
+
+std::function<void(uint64_t, uint64_t)> phase(const ProgressFn& progress, const char* name) {
+  if (!progress) return {};
+  return [&progress, name](uint64_t done, uint64_t total) { progress({name, done, total}); };
+}
+
+plan::KvLayout layout_of(const std::vector<import::SlotInfo>& slots, const BuildRequest& request) {
+  std::vector<plan::KvSlot> out;
+  for (const import::SlotInfo& slot : slots) {
+    plan::KvSlot made;
+    made.layers = slot.layers;
+    made.kv_heads = slot.kv_heads;
+    made.dim_k = slot.dim_k;
+    made.dim_v = slot.dim_v;
+    made.k_format.storage = made.v_format.storage = request.kv_storage;
+    made.retention = slot.window_tokens > 0 ? plan::Retention::kWindow : plan::Retention::kAll;
+    made.window_tokens = slot.window_tokens;
+    made.position_scheme = slot.position_scheme;
+    out.push_back(std::move(made));
+  }
+  return plan::KvLayout::make(std::move(out), request.page_tokens);
+}
+
+plan::Profile profile_of(const import::ImportedModel& model, const BuildRequest& request) {
+  const int64_t trained = model.max_context_length;
+  const int64_t wanted = request.max_context_length > 0 ? request.max_context_length : trained;
+  if (wanted > trained) {
+    throw Error(Code::kInvalidArgument,
+                fmt::format("--max-context-length {}: '{}' was trained for {} tokens; give at most "
+                            "that many",
+                            wanted, model.name, trained));
+  }
+  plan::Profile profile;
+  profile.context_length = {1, std::min<int64_t>(wanted, 1024), wanted};
+  profile.sequences = {1, 1, request.max_sequences};
+  profile.tokens = {1, 1, std::max<int64_t>(request.max_tokens_per_step, request.max_sequences)};
+  return profile;
+}
+
+plan::Plan describe(const import::ImportedModel& model, const BuildRequest& request) {
+  plan::Plan plan;
+  plan.family = model.family;
+  plan.model_name = model.name;
+  plan.source_hash = model.source_hash;
+  plan.weight_format = request.weights_name;
+  plan.vocabulary_size = model.vocabulary_size;
+  plan.num_layers = model.num_layers;
+  plan.hidden_size = model.hidden_size;
+  plan.num_parameters = model.num_parameters;
+  plan.text = model.text;
+  plan.generation.stop_ids = model.stop_ids;
+  plan.profile = profile_of(model, request);
+  return plan;
+}
+
+// Produces the packed bytes of one weight at a time, so that a model larger than memory builds.
+class PackedWeights {
+ public:
+  PackedWeights(const import::ImportedModel& model, const lower::Lowered& lowered,
+                std::vector<quantize::WeightNote>& notes)
+      : model_(model), lowered_(lowered), notes_(notes) {}
+
+  void operator()(size_t index, std::span<std::byte> to) const {
+    const auto graph_index = static_cast<size_t>(lowered_.weight_index[index]);
+    const ir::Weight& weight = model_.graph.weights[graph_index];
+    if (weight.shape.size() == 1) {
+      const std::vector<float> values =
+          quantize::materialize_f32(model_.graph, weight, model_.files);
+      KVERN_CHECK(values.size() * sizeof(float) == to.size());
+      std::memcpy(to.data(), values.data(), to.size());
+      return;
+    }
+    const kernels::CodedRows rows = quantize::materialize(model_.graph, weight, model_.files);
+    quantize::WeightNote& note = notes_[graph_index];
+    if (!note.exact) quantize::measure_error(model_.graph, weight, model_.files, rows, note);
+    kernels::pack(rows, to);
+  }
+
+ private:
+  const import::ImportedModel& model_;
+  const lower::Lowered& lowered_;
+  std::vector<quantize::WeightNote>& notes_;
+};
+
+}  // namespace
+
+BuildResult build(const BuildRequest& request) {
+  const auto start = std::chrono::steady_clock::now();
+  import::ImportedModel model =
+      import::load(request.model_path, {phase(request.progress, "reading")});
+  const auto pass_reports = passes::run_pipeline(model.graph);
+  auto weight_notes = quantize::apply(model.graph, request.weights);
+
+  plan::Plan plan = describe(model, request);
+  plan.kv_layout = layout_of(model.slots, request);
+  lower::Lowered lowered = lower::program(model.graph, plan.kv_layout);
+  tune::pick(lowered.program);
+  lower::place_buffers(lowered.program);
+  plan.program = std::move(lowered.program);
+  plan.weights = lowered.weights;
+  plan.graph_text = ir::print(model.graph);
+  plan.recipes_text = ir::print_recipes(model.graph);
+
+  plan::WriteHooks hooks;
+  hooks.weight = PackedWeights(model, lowered, weight_notes);
+  hooks.progress = phase(request.progress, "weights");
+  hooks.final_report = [&] { return write_report(model, pass_reports, weight_notes); };
+  plan.import_report = hooks.final_report();
+  plan::write_plan(request.plan_path, plan, hooks);
+
+  const plan::PlanFile written(request.plan_path);
+  written.verify_weights(phase(request.progress, "checking"));
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  return {written.file_bytes(), seconds.count(), plan.import_report, model.warnings};
+}
+
+std::string build_key(const BuildRequest& request) {
+  const import::ImportedModel model =
+      import::load(request.model_path, {phase(request.progress, "reading")});
+  const std::string options =
+      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", plan::kFormatVersion, model.source_hash,
+                  request.weights_name, static_cast<int>(request.kv_storage), request.page_tokens,
+                  request.max_context_length, request.max_sequences, request.max_tokens_per_step);
+  return hex64(hash64(options));
+}
+
+}  // namespace kvern::compile

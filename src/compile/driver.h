@@ -1,0 +1,44 @@
+// The one function that reads as the life of a model.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compile/import/import.h"
+#include "compile/passes/pipeline.h"
+#include "compile/quantize/materialize.h"
+#include "kvern/types.h"
+#include "plan/plan.h"
+#include "tensor/quant_format.h"
+
+namespace kvern::compile {
+
+struct BuildRequest {
+  std::string model_path;
+  std::string plan_path;
+  quantize::WeightChoice weights = quantize::WeightChoice::kKeep;
+  std::string weights_name = "keep";
+  DType kv_storage = DType::kBf16;
+  int32_t page_tokens = 32;
+  int64_t max_context_length = 0;  // 0: what the model was trained for
+  int32_t max_sequences = 16;
+  int32_t max_tokens_per_step = 512;
+  ProgressFn progress;
+};
+
+struct BuildResult {
+  uint64_t plan_bytes = 0;
+  double seconds = 0;
+  std::string report;  // JSON, as in the plan's import report
+  std::vector<std::string> warnings;
+};
+
+// files -> graph -> passes -> storage formats -> program -> tactics -> places -> plan file.
+// Throws Error for a model or an option that cannot be; an older plan at plan_path then stays.
+BuildResult build(const BuildRequest& request);
+
+// Identifies what build() would make: the source's content and every option that changes the plan.
+// Reads the whole source once.
+std::string build_key(const BuildRequest& request);
+
+}  // namespace kvern::compile
