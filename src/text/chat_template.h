@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@ struct TemplateInput {
   std::string bos_token;
   std::string eos_token;
   std::vector<std::pair<std::string, std::string>> variables;  // further names, as strings
+  std::optional<int64_t> unix_time_s;                          // for strftime_now(); absent: now
 };
 
 struct TemplateLimits {

@@ -123,4 +123,64 @@ std::optional<std::string> printable_to_bytes(std::string_view token) {
   return bytes;
 }
 
+void append_utf8(std::string& out, uint32_t c) {
+  const auto tail = [&](int shift) {
+    out.push_back(static_cast<char>(0x80 | (c >> shift & 0x3F)));
+  };
+  if (c < 0x80) {
+    out.push_back(static_cast<char>(c));
+  } else if (c < 0x800) {
+    out.push_back(static_cast<char>(0xC0 | c >> 6));
+    tail(0);
+  } else if (c < 0x10000) {
+    out.push_back(static_cast<char>(0xE0 | c >> 12));
+    tail(6);
+    tail(0);
+  } else {
+    out.push_back(static_cast<char>(0xF0 | c >> 18));
+    tail(12);
+    tail(6);
+    tail(0);
+  }
+}
+
+namespace {
+
+std::string map_characters(std::string_view text, int32_t (*map)(int32_t)) {
+  std::string out;
+  out.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const std::string_view rest = text.substr(at, 4);
+    const Utf8Prefix prefix = utf8_prefix(rest);
+    if (prefix.state == Utf8Start::kComplete) {
+      append_utf8(out, static_cast<uint32_t>(map(decode(rest, prefix.length_bytes))));
+      at += prefix.length_bytes;
+    } else {
+      out.push_back(text[at++]);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string to_upper(std::string_view text) {
+  return map_characters(text, utf8proc_toupper);
+}
+
+std::string to_lower(std::string_view text) {
+  return map_characters(text, utf8proc_tolower);
+}
+
+std::vector<uint32_t> character_starts(std::string_view text) {
+  std::vector<uint32_t> starts;
+  for (size_t at = 0; at < text.size();) {
+    starts.push_back(static_cast<uint32_t>(at));
+    const Utf8Prefix prefix = utf8_prefix(text.substr(at, 4));
+    at += prefix.state == Utf8Start::kComplete ? prefix.length_bytes : 1;
+  }
+  starts.push_back(static_cast<uint32_t>(text.size()));
+  return starts;
+}
+
 }  // namespace kvern::text

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace kvern::text {
 
@@ -45,5 +46,16 @@ std::string byte_to_printable(uint8_t byte);
 
 // The bytes behind a token in GPT-2's form; nothing when it holds a character that is no byte's.
 std::optional<std::string> printable_to_bytes(std::string_view token);
+
+// `c` is at most U+10FFFF.
+void append_utf8(std::string& out, uint32_t c);
+
+// Character by character, by Unicode's simple case mappings; bytes that are not UTF-8 stay.
+std::string to_upper(std::string_view text);
+std::string to_lower(std::string_view text);
+
+// Where each character begins, and the end: [characters + 1]. A byte that is not UTF-8 counts as
+// one.
+std::vector<uint32_t> character_starts(std::string_view text);
 
 }  // namespace kvern::text
