@@ -1,0 +1,49 @@
+#include "compile/import/import.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "compile/import/gguf/import.h"
+#include "compile/import/gguf/reader.h"
+#include "kvern/error.h"
+
+namespace kvern::import {
+namespace {
+
+// Other formats by their first bytes, so that the message names what the file is.
+const char* other_format(std::span<const std::byte> bytes) {
+  const std::string_view head(reinterpret_cast<const char*>(bytes.data()),
+                              std::min<size_t>(bytes.size(), 16));
+  if (head.starts_with("tjgg") || head.starts_with("lmgg") || head.starts_with("fmgg")) {
+    return "a GGML file older than GGUF; convert the model again";
+  }
+  if (head.starts_with("PK\x03\x04")) return "a zip archive or a PyTorch checkpoint";
+  if (head.size() > 8 && head[8] == '{') return "a safetensors file; not supported yet";
+  if (head.starts_with("\x08")) return "perhaps an ONNX file; not supported yet";
+  return nullptr;
+}
+
+}  // namespace
+
+ImportedModel load(const std::string& path, const LoadOptions& options) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    throw Error(Code::kUnsupported,
+                fmt::format("model '{}' is a folder; Hugging Face folders are not supported yet, "
+                            "give a GGUF file",
+                            path));
+  }
+  auto file = std::make_shared<MappedFile>(path);
+  if (!gguf::looks_like_gguf(file->bytes())) {
+    const char* found = other_format(file->bytes());
+    throw Error(Code::kInvalidModel,
+                fmt::format("model '{}' is no GGUF file ({}); give a GGUF file of version 2 or 3",
+                            path, found != nullptr ? found : "its first bytes are not known"));
+  }
+  ImportedModel model = gguf::import_bytes(file->bytes(), path, options);
+  model.files.push_back(std::move(file));
+  return model;
+}
+
+}  // namespace kvern::import
