@@ -60,10 +60,10 @@ enum class RecipeOp : uint8_t {
 
 struct RecipeNode {
   RecipeOp op = RecipeOp::kSource;
-  std::vector<int32_t> inputs;  // indices of earlier nodes
-  int32_t source = -1;          // kSource: index into Graph::sources
-  int32_t heads = 0;            // kUnpermute
-  std::vector<double> values;   // kLiteral, row-major
+  std::vector<int32_t> inputs = {};  // indices of earlier nodes
+  int32_t source = -1;               // kSource: index into Graph::sources
+  int32_t heads = 0;                 // kUnpermute
+  std::vector<double> values = {};   // kLiteral, row-major
 };
 
 // Nodes in order; the last one is the result.

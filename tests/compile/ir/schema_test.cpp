@@ -1,0 +1,221 @@
+// What each op makes of its inputs' types, and how it refuses: one list, one line a case.
+#include <gmock/gmock.h>
+
+#include "compile/ir/graph.h"
+#include "compile/ir/ops.h"
+#include "kvern/error.h"
+
+namespace kvern::ir {
+namespace {
+
+using ::testing::HasSubstr;
+
+Type f32(std::vector<Dim> dims) {
+  return Type::tensor(DType::kF32, std::move(dims));
+}
+Type i32(std::vector<Dim> dims) {
+  return Type::tensor(DType::kI32, std::move(dims));
+}
+
+struct Case {
+  const OpSchema* op;
+  std::vector<Type> inputs;
+  Attrs attrs;
+  std::string wanted;  // types made, "; " between them, or a part of the refusal
+};
+
+std::string outcome(const Case& c) {
+  try {
+    std::string made;
+    for (const Type& type : c.op->infer(c.inputs, c.attrs)) {
+      made += (made.empty() ? "" : "; ") + to_string(type);
+    }
+    return made;
+  } catch (const Error& error) {
+    EXPECT_NE(error.code(), Code::kInternal);
+    return error.what();
+  }
+}
+
+const Attrs kNone = Attrs::of(NoAttrs{});
+const Type kX = f32({"tokens", 8});
+
+Attrs input(InputAttrs a) {
+  return Attrs::of(a);
+}
+Attrs weight(Shape shape) {
+  return Attrs::of(WeightAttrs{"w", std::move(shape)});
+}
+Attrs rope(int64_t heads, int64_t dim) {
+  return Attrs::of(RopeAttrs{heads, dim, false});
+}
+Attrs fused(int64_t heads, int64_t kv_heads) {
+  return Attrs::of(QkvRopeAppendAttrs{0, heads, kv_heads, 4, false});
+}
+Attrs attention(int64_t heads, int64_t kv_heads, MaskKind mask = MaskKind::kCausal,
+                int64_t window = 0, bool sinks = false) {
+  KvAttentionAttrs a{.heads = heads, .kv_heads = kv_heads, .dim_k = 4, .dim_v = 2};
+  a.mask = mask;
+  a.window = window;
+  a.has_sinks = sinks;
+  return Attrs::of(a);
+}
+
+const Case kCases[] = {
+    {&ops::kInput, {}, input({.name = "ids"}), "i32[tokens]"},
+    {&ops::kInput,
+     {},
+     input({.name = "x", .dtype = DType::kF32, .width = 3, .rows = "wanted"}),
+     "f32[wanted, 3]"},
+    {&ops::kInput, {}, input({}), "an input needs a name"},
+    {&ops::kInput, {}, input({.name = "x", .width = -1}), "width must be 0"},
+    {&ops::kInput, {}, input({.name = "x", .rows = "rows"}), "rows must be 'tokens' or 'wanted'"},
+    {&ops::kWeight, {}, weight({2, 3}), "f32[2, 3]"},
+    {&ops::kWeight, {}, weight({}), "rank 1 or 2 wanted"},
+    {&ops::kWeight, {}, weight({2, 0}), "dims must be positive"},
+    {&ops::kWeight, {}, weight({int64_t{1} << 40, int64_t{1} << 40}), "is too large"},
+    {&ops::kOutput, {kX}, Attrs::of(OutputAttrs{"y"}), ""},
+    {&ops::kOutput, {kX}, Attrs::of(OutputAttrs{}), "an output needs a name"},
+    {&ops::kOutput, {Type::kv()}, Attrs::of(OutputAttrs{"y"}), "x must be a tensor"},
+    {&ops::kEmbedding, {i32({"tokens"}), f32({64, 8})}, kNone, "f32[tokens, 8]"},
+    {&ops::kEmbedding, {kX, f32({64, 8})}, kNone, "ids must be i32 of rank 1, got f32[tokens, 8]"},
+    {&ops::kEmbedding, {i32({"tokens"}), kX}, kNone, "table must have constant dims"},
+    {&ops::kGatherRows, {kX, i32({"wanted"})}, kNone, "f32[wanted, 8]"},
+    {&ops::kGatherRows, {kX, kX}, kNone, "rows must be i32 of rank 1"},
+    {&ops::kSplit, {kX}, Attrs::of(SplitAttrs{{5, 3}}), "f32[tokens, 5]; f32[tokens, 3]"},
+    {&ops::kSplit, {kX}, Attrs::of(SplitAttrs{{5, 2}}), "must add up to the last dim of x"},
+    {&ops::kSplit, {kX}, Attrs::of(SplitAttrs{{5, 4}}), "do not fit x"},
+    {&ops::kSplit, {kX}, Attrs::of(SplitAttrs{{9, -1}}), "do not fit x"},
+    {&ops::kSplit, {kX}, Attrs::of(SplitAttrs{}), "must add up"},
+    {&ops::kAdd, {kX, kX}, kNone, "f32[tokens, 8]"},
+    {&ops::kAdd, {kX, f32({"tokens", 9})}, kNone, "a and b must have one type"},
+    {&ops::kMul, {i32({"tokens"}), i32({"tokens"})}, kNone, "a must be an f32 tensor"},
+    {&ops::kSilu, {kX}, kNone, "f32[tokens, 8]"},
+    {&ops::kSilu, {Type::kv()}, kNone, "x must be an f32 tensor, got !kv"},
+    {&ops::kSiluMul, {kX, f32({"wanted", 8})}, kNone, "a and b must have one type"},
+    {&ops::kLinear, {kX, f32({5, 8})}, kNone, "f32[tokens, 5]"},
+    {&ops::kLinear, {kX, f32({5, 8}), f32({5})}, kNone, "f32[tokens, 5]"},
+    {&ops::kLinear, {kX, f32({8, 5})}, kNone, "their last dims must be equal"},
+    {&ops::kLinear, {kX, f32({5, 8}), f32({8})}, kNone, "bias must have w's 5 rows"},
+    {&ops::kRmsNorm, {kX, f32({8})}, Attrs::of(NormAttrs{}), "f32[tokens, 8]"},
+    {&ops::kRmsNorm, {kX, f32({7})}, Attrs::of(NormAttrs{}), "gamma must be as wide as x"},
+    {&ops::kRmsNorm, {kX, f32({8})}, Attrs::of(NormAttrs{-1.0f}), "eps must be in [0, 1)"},
+    {&ops::kAddRmsNorm,
+     {kX, kX, f32({8})},
+     Attrs::of(NormAttrs{}),
+     "f32[tokens, 8]; f32[tokens, 8]"},
+    {&ops::kAddRmsNorm,
+     {kX, f32({"wanted", 8}), f32({8})},
+     Attrs::of(NormAttrs{}),
+     "x and residual must have one type"},
+    {&ops::kRopeFrequencies, {}, Attrs::of(RopeFrequencyAttrs{1e4, 8}), "f32[4]"},
+    {&ops::kRopeFrequencies, {}, Attrs::of(RopeFrequencyAttrs{1e4, 7}), "positive and even"},
+    {&ops::kRopeFrequencies, {}, Attrs::of(RopeFrequencyAttrs{0, 8}), "base must be positive"},
+    {&ops::kRopeAngles, {i32({"tokens"}), f32({2})}, kNone, "f32[tokens, 2]; f32[tokens, 2]"},
+    {&ops::kRopeAngles, {kX, f32({2})}, kNone, "positions must be i32 of rank 1"},
+    {&ops::kRope, {kX, f32({"tokens", 2}), f32({"tokens", 2})}, rope(2, 4), "f32[tokens, 8]"},
+    {&ops::kRope, {kX, f32({"tokens", 2}), f32({"tokens", 2})}, rope(3, 4), "x must be 12 wide"},
+    {&ops::kRope, {kX, f32({"tokens", 3}), f32({"tokens", 3})}, rope(2, 4), "turns more than"},
+    {&ops::kRope, {kX, f32({"wanted", 2}), f32({"wanted", 2})}, rope(2, 4), "the same rows"},
+    {&ops::kRope,
+     {kX, f32({"tokens", 2}), f32({"tokens", 2})},
+     rope(int64_t{1} << 40, int64_t{1} << 40),
+     "both must be between 1 and"},
+    {&ops::kKvAppend, {kX, kX}, Attrs::of(KvAppendAttrs{0, 2, 4, 4}), "!kv"},
+    {&ops::kKvAppend, {kX, kX}, Attrs::of(KvAppendAttrs{-1, 2, 4, 4}), "slot must be 0 or more"},
+    {&ops::kKvAppend, {kX, kX}, Attrs::of(KvAppendAttrs{0, 2, 4, 5}), "v must be 10 wide"},
+    {&ops::kKvAppend,
+     {kX, f32({"wanted", 8})},
+     Attrs::of(KvAppendAttrs{0, 2, 4, 4}),
+     "k and v must have the same rows"},
+    {&ops::kKvAttention, {kX, Type::kv()}, attention(2, 1), "f32[tokens, 4]"},
+    {&ops::kKvAttention, {kX, kX}, attention(2, 1), "kv must be !kv, got f32[tokens, 8]"},
+    {&ops::kKvAttention, {kX, Type::kv()}, attention(2, 3), "2 heads cannot share 3 KV heads"},
+    {&ops::kKvAttention, {kX, Type::kv()}, attention(2, 0), "2 heads cannot share 0 KV heads"},
+    {&ops::kKvAttention,
+     {kX, Type::kv()},
+     attention(2, 1, MaskKind::kWindow),
+     "window must be positive"},
+    {&ops::kKvAttention, {kX, Type::kv()}, attention(2, 1, MaskKind::kExplicit), "no input yet"},
+    {&ops::kKvAttention,
+     {kX, Type::kv()},
+     attention(2, 1, MaskKind::kCausal, 0, true),
+     "ask for 3 inputs, got 2"},
+    {&ops::kKvAttention,
+     {kX, Type::kv(), f32({2})},
+     attention(2, 1, MaskKind::kCausal, 0, true),
+     "f32[tokens, 4]"},
+    {&ops::kKvAttention,
+     {kX, Type::kv(), f32({3})},
+     attention(2, 1, MaskKind::kCausal, 0, true),
+     "one value per head"},
+    {&ops::kQkvRopeAppend,
+     {kX, f32({"tokens", 4}), f32({"tokens", 4}), f32({"tokens", 2}), f32({"tokens", 2})},
+     fused(2, 1),
+     "f32[tokens, 8]; !kv"},
+    {&ops::kQkvRopeAppend,
+     {kX, kX, f32({"tokens", 4}), f32({"tokens", 2}), f32({"tokens", 2})},
+     fused(2, 1),
+     "k must be 4 wide"},
+    {&ops::kQkvRopeAppend,
+     {kX, f32({"tokens", 4}), f32({"tokens", 4}), f32({"tokens", 3}), f32({"tokens", 3})},
+     fused(2, 1),
+     "turns more than"},
+};
+
+TEST(Schemas, MakeAndRefuseAsListed) {
+  for (const Case& c : kCases) {
+    SCOPED_TRACE(std::string(c.op->name) + " -> " + c.wanted);
+    if (c.wanted.empty())
+      EXPECT_EQ(outcome(c), "");
+    else
+      EXPECT_THAT(outcome(c), HasSubstr(c.wanted));
+  }
+}
+
+TEST(Schemas, EveryOpHasACaseAndItsNameFindsIt) {
+  for (const OpSchema* op : all_ops()) {
+    EXPECT_EQ(find_op(op->name), op);
+    EXPECT_TRUE(std::any_of(std::begin(kCases), std::end(kCases), [&](const Case& c) {
+      return c.op == op;
+    })) << op->name;
+  }
+  EXPECT_EQ(find_op("gemm"), nullptr);
+}
+
+TEST(Graph, RefusalNamesOpAndNode) {
+  Graph graph;
+  const ValueId x =
+      graph.add1(ops::kInput, {}, input({.name = "x", .dtype = DType::kF32, .width = 4}), "x");
+  try {
+    graph.add(ops::kRmsNorm, {x}, {}, "n", "layers.3/Norm_2");
+    FAIL() << "one input is too few";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("rms_norm 'layers.3/Norm_2': takes 2 to 2 inputs, got 1"));
+  }
+}
+
+TEST(Graph, EditsKeepOrderUsersAndNames) {
+  Graph graph;
+  const Attrs in = input({.name = "x", .dtype = DType::kF32, .width = 4});
+  const ValueId x = graph.add1(ops::kInput, {}, in, "x");
+  const ValueId a = graph.add1(ops::kSilu, {x}, {}, "a");
+  const ValueId again = graph.add1(ops::kSilu, {a}, {}, "a");
+  graph.add(ops::kOutput, {again}, Attrs::of(OutputAttrs{"y"}), "");
+  EXPECT_EQ(graph.value(again).name, "a_1");
+  EXPECT_EQ(graph.users(a), std::vector<size_t>{2});
+
+  const ValueId middle = graph.insert(2, ops::kAdd, {a, x}, {}, "sum")[0];
+  EXPECT_EQ(graph.producer(middle), 2u);
+  EXPECT_EQ(graph.producer(again), 3u);
+  graph.replace_all_uses(again, middle);
+  EXPECT_TRUE(graph.users(again).empty());
+  graph.erase({3});
+  EXPECT_EQ(graph.nodes().size(), 4u);
+  EXPECT_EQ(graph.unique_name("a_1"), "a_1");
+  EXPECT_NO_THROW(verify(graph));
+  EXPECT_THROW(graph.erase({1}), InternalError);  // the sum still reads it
+}
+
+}  // namespace
+}  // namespace kvern::ir
