@@ -1,0 +1,106 @@
+#include "kernels/cpu/linear/bf16.h"
+
+#include <algorithm>
+
+#include "device/cpu/cpu_device.h"
+#include "kernels/cpu/launch.h"
+
+namespace kvern::kernels::cpu {
+namespace {
+
+constexpr int64_t kTaskTokens = 192;           // tokens whose sums a task keeps: 24 KiB
+constexpr int64_t kSerialElements = 64 << 10;  // rounding fewer inputs than this is one task
+
+// Blocks as equal as they get, so that 17 tokens are 9 and 8 rather than 12 and 5.
+int64_t block_tokens(int64_t rows) {
+  return ceil_div(rows, ceil_div(rows, kMaxTokens));
+}
+
+struct Sizes {
+  int64_t pairs_bytes;
+  int64_t sums_bytes;
+  int64_t thread_bytes;
+  int64_t task_blocks;
+};
+
+Sizes sizes_of(const Bf16Inputs& inputs, bool has_min) {
+  Sizes s{};
+  s.pairs_bytes = align_up(inputs.rows * inputs.num_pairs * 4, kLineBytes);
+  s.sums_bytes = has_min ? align_up(inputs.rows * inputs.groups * 4, kLineBytes) : 0;
+  s.task_blocks =
+      std::min(inputs.blocks(), std::max<int64_t>(1, kTaskTokens / inputs.block_tokens));
+  s.thread_bytes =
+      inputs.rows == 1
+          ? 0
+          : align_up(many_scratch_bytes(s.task_blocks * inputs.block_tokens), kLineBytes);
+  return s;
+}
+
+void round_inputs(const LinearDesc& desc, const TileLayout& layout, const LinearArgs& args,
+                  const Bf16Inputs& inputs, ThreadPool& pool) {
+  if (inputs.rows * desc.k <= kSerialElements) {
+    for (int64_t block = 0; block < inputs.blocks(); ++block) {
+      round_block(desc, layout, args, inputs, block);
+    }
+    return;
+  }
+  pool.parallel_for(inputs.blocks(), [&](int64_t block, int /*thread*/) {
+    round_block(desc, layout, args, inputs, block);
+  });
+}
+
+// Pairs of tiles per task: about eight tasks a thread, so that a slow core does not hold up the
+// others.
+int64_t pairs_per_task(int64_t tile_pairs, int threads) {
+  return std::clamp<int64_t>(tile_pairs / (8 * threads), 1, 16);
+}
+
+}  // namespace
+
+Verdict supports_linear_bf16(const LinearDesc& desc) {
+  if (!device::cpu_features().avx512_bf16) return Verdict::no("needs AVX512-BF16");
+  if (desc.storage == DType::kF32 || desc.storage == DType::kF16) {
+    return Verdict::no("f32 and f16 weights would lose bits in bf16");
+  }
+  return Verdict::yes();
+}
+
+void run_linear_bf16(const LinearDesc& desc, const LinearArgs& args) {
+  if (args.rows == 0) return;
+  device::CpuStream& stream = cpu_stream(args.stream);
+  ThreadPool& pool = stream.pool();
+  const TileLayout layout = tile_layout(desc.format(), desc.k);
+  Bf16Inputs inputs;
+  inputs.rows = args.rows;
+  inputs.block_tokens = block_tokens(args.rows);
+  inputs.num_pairs = align_up(layout.steps * layout.step_elements / 2, 8);
+  inputs.groups = layout.groups;
+  const Sizes sizes = sizes_of(inputs, desc.has_min);
+  std::byte* scratch = stream.scratch(static_cast<size_t>(sizes.pairs_bytes + sizes.sums_bytes +
+                                                          pool.num_threads() * sizes.thread_bytes));
+  inputs.pairs = reinterpret_cast<uint32_t*>(scratch);
+  if (desc.has_min) inputs.sums = reinterpret_cast<float*>(scratch + sizes.pairs_bytes);
+  scratch += sizes.pairs_bytes + sizes.sums_bytes;
+  round_inputs(desc, layout, args, inputs, pool);
+
+  const int64_t tiles = ceil_div(desc.n, kTileRows);
+  const int64_t tile_pairs = ceil_div(tiles, 2);
+  if (args.rows == 1) {
+    const int64_t per_task = 2 * pairs_per_task(tile_pairs, pool.num_threads());
+    pool.parallel_for(ceil_div(tiles, per_task), [&](int64_t task, int /*thread*/) {
+      linear_bf16_one(desc, layout, args, inputs, task * per_task,
+                      std::min(tiles, (task + 1) * per_task));
+    });
+    return;
+  }
+  // Consecutive tasks share their tokens, which stay in L2 while the weights stream.
+  const int64_t parts = ceil_div(inputs.blocks(), sizes.task_blocks);
+  pool.parallel_for(parts * tile_pairs, [&](int64_t task, int thread) {
+    const int64_t first = task / tile_pairs * sizes.task_blocks;
+    linear_bf16_many(desc, layout, args, inputs, task % tile_pairs * 2, first,
+                     std::min(inputs.blocks(), first + sizes.task_blocks),
+                     scratch + thread * sizes.thread_bytes);
+  });
+}
+
+}  // namespace kvern::kernels::cpu

@@ -1,0 +1,210 @@
+#include <immintrin.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "kernels/cpu/linear/bf16.h"
+#include "kernels/cpu/linear/bf16_codes.h"
+#include "kernels/cpu/linear/bf16_store.h"
+
+namespace kvern::kernels::cpu {
+namespace {
+
+constexpr int64_t kStretch = 256;                       // elements of K expanded at once
+constexpr int64_t kStretchPairs = kStretch / 2;         // 2 x 128 lines: 16 KiB of L1
+constexpr int64_t kStretchGroups = kStretch / 16;       // at most
+constexpr int64_t kPlane = kStretchGroups * kTileRows;  // floats of scales of one tile
+
+// What a task keeps: two tiles' weights of a stretch, and its sums.
+struct Scratch {
+  std::byte* lines;  // [2][kStretchPairs][64]
+  float* scales;     // [2][kStretchGroups][16]
+  float* minima;     // [2][kStretchGroups][16]
+  float* sums;       // [token][2][16]
+
+  explicit Scratch(std::byte* base)
+      : lines(base),
+        scales(reinterpret_cast<float*>(base + 2 * kStretchPairs * kLineBytes)),
+        minima(scales + 2 * kPlane),
+        sums(minima + 2 * kPlane) {}
+};
+
+// One stretch of K for one block of tokens.
+struct Stretch {
+  const std::byte* lines[2];  // of each tile: [pairs][64]
+  const float* scales;        // nullptr: sums go on from where they stand, scale comes later
+  const float* minima;
+  const uint32_t* x;   // [pairs][tokens]
+  const float* xsums;  // [groups][tokens]
+  int64_t groups;
+  int64_t group_pairs;  // the last group may be shorter
+  int64_t pairs;
+  float* sums;  // [tokens][2][16]
+};
+
+// 2 x kTokens sums in registers. Per pair of K: 2 loads of weights, kTokens broadcasts of inputs.
+template <int kTokens>
+[[gnu::target("avx512f,avx512bw,avx512bf16")]] void multiply(const Stretch& s) {
+  for (int64_t g = 0; g < s.groups; ++g) {
+    const int64_t begin = g * s.group_pairs;
+    const int64_t end = std::min(s.pairs, begin + s.group_pairs);
+    __m512 sum[kTokens][2];
+    for (int t = 0; t < kTokens; ++t) {
+      for (int r = 0; r < 2; ++r) {
+        sum[t][r] = s.scales != nullptr ? _mm512_setzero_ps()
+                                        : _mm512_load_ps(s.sums + (t * 2 + r) * kTileRows);
+      }
+    }
+    for (int64_t p = begin; p < end; ++p) {
+      const auto w0 = (__m512bh)_mm512_load_si512(s.lines[0] + p * kLineBytes);
+      const auto w1 = (__m512bh)_mm512_load_si512(s.lines[1] + p * kLineBytes);
+#pragma GCC unroll 12
+      for (int t = 0; t < kTokens; ++t) {
+        const auto x = (__m512bh)_mm512_set1_epi32(static_cast<int>(s.x[p * kTokens + t]));
+        sum[t][0] = _mm512_dpbf16_ps(sum[t][0], w0, x);
+        sum[t][1] = _mm512_dpbf16_ps(sum[t][1], w1, x);
+      }
+    }
+    for (int r = 0; r < 2; ++r) {
+      const int64_t at = r * kPlane + g * kTileRows;
+      for (int t = 0; t < kTokens; ++t) {
+        float* to = s.sums + (t * 2 + r) * kTileRows;
+        __m512 y = sum[t][r];
+        if (s.scales != nullptr) {
+          y = _mm512_fmadd_ps(_mm512_load_ps(s.scales + at), y, _mm512_load_ps(to));
+        }
+        if (s.minima != nullptr) {
+          y = _mm512_fmadd_ps(_mm512_load_ps(s.minima + at),
+                              _mm512_set1_ps(s.xsums[g * kTokens + t]), y);
+        }
+        _mm512_store_ps(to, y);
+      }
+    }
+  }
+}
+
+template <size_t... kIndex>
+constexpr auto make_multiply_table(std::index_sequence<kIndex...>) {
+  return std::array{multiply<static_cast<int>(kIndex) + 1>...};
+}
+constexpr auto kMultiply = make_multiply_table(std::make_index_sequence<kMaxTokens>());
+
+template <class Codes>
+[[gnu::target("avx512f,avx512bw,avx512bf16")]] void expand_lines(const std::byte* from,
+                                                                 int64_t steps, bool has_min,
+                                                                 std::byte* to) {
+  const Codes codes(has_min);
+  for (int64_t s = 0; s < steps; ++s) {
+    __m512i lines[Codes::kOperands];
+    codes.expand(_mm512_load_si512(from + s * kLineBytes), lines);
+    for (int i = 0; i < Codes::kOperands; ++i) {
+      _mm512_store_si512(to + (s * Codes::kOperands + i) * kLineBytes, lines[i]);
+    }
+  }
+}
+
+// Lines of steps [begin, end) of a tile; bf16 needs no copy.
+const std::byte* lines_of(const LinearDesc& desc, const TileLayout& l, const std::byte* tile,
+                          int64_t begin, int64_t end, std::byte* to) {
+  const std::byte* from = tile + l.codes_at(begin);
+  if (desc.storage == DType::kBf16) return from;
+  if (desc.storage == DType::kI8)
+    expand_lines<I8Codes>(from, end - begin, desc.has_min, to);
+  else
+    expand_lines<I4Codes>(from, end - begin, desc.has_min, to);
+  return to;
+}
+
+[[gnu::target("avx512f")]] void load_planes(const TileLayout& l, const std::byte* tile,
+                                            int64_t group, int64_t groups, bool has_min,
+                                            float* scales, float* minima) {
+  for (int64_t g = 0; g < groups; ++g) {
+    _mm512_store_ps(scales + g * kTileRows,
+                    load_scales(l.scale_bytes, tile + l.scale_at(group + g)));
+    if (has_min) {
+      _mm512_store_ps(minima + g * kTileRows,
+                      load_scales(l.scale_bytes, tile + l.min_at(group + g)));
+    }
+  }
+}
+
+// Scale and minimum of rows that are one group, whose sums went on over all stretches.
+[[gnu::target("avx512f")]] void scale_whole_rows(const LinearDesc& desc, const Bf16Inputs& inputs,
+                                                 int64_t first, int64_t last, const Scratch& s) {
+  for (int64_t token = first * inputs.block_tokens, i = 0;
+       token < std::min(inputs.rows, last * inputs.block_tokens); ++token, ++i) {
+    for (int64_t r = 0; r < 2; ++r) {
+      float* to = s.sums + (i * 2 + r) * kTileRows;
+      __m512 y = _mm512_fmadd_ps(_mm512_load_ps(s.scales + r * kPlane), _mm512_load_ps(to),
+                                 _mm512_setzero_ps());
+      if (desc.has_min) {
+        y = _mm512_fmadd_ps(_mm512_load_ps(s.minima + r * kPlane),
+                            _mm512_set1_ps(inputs.sums[token]), y);
+      }
+      _mm512_store_ps(to, y);
+    }
+  }
+}
+
+[[gnu::target("avx512f")]] void store_sums(const LinearDesc& desc, const LinearArgs& args,
+                                           int64_t first, int64_t last, int64_t tile, bool second,
+                                           const float* sums) {
+  for (int64_t token = first; token < last; ++token, sums += 2 * kTileRows) {
+    store_tile(desc, args, token, tile, _mm512_load_ps(sums));
+    if (second) store_tile(desc, args, token, tile + 1, _mm512_load_ps(sums + kTileRows));
+  }
+}
+
+}  // namespace
+
+int64_t many_scratch_bytes(int64_t tokens) {
+  return 2 * kStretchPairs * kLineBytes +
+         static_cast<int64_t>(sizeof(float)) * (4 * kPlane + tokens * 2 * kTileRows);
+}
+
+void linear_bf16_many(const LinearDesc& desc, const TileLayout& layout, const LinearArgs& args,
+                      const Bf16Inputs& inputs, int64_t tile, int64_t first, int64_t last,
+                      std::byte* scratch) {
+  const Scratch s(scratch);
+  const bool second = (tile + 1) * kTileRows < desc.n;
+  const std::byte* tiles[2] = {args.w + tile * layout.tile_bytes, nullptr};
+  tiles[1] = second ? tiles[0] + layout.tile_bytes : tiles[0];
+  const int64_t from = first * inputs.block_tokens;
+  const int64_t to = std::min(inputs.rows, last * inputs.block_tokens);
+  std::fill_n(s.sums, (to - from) * 2 * kTileRows, 0.0f);
+
+  const bool whole_row = layout.groups <= 1;
+  const int64_t stretch_steps = kStretch / layout.step_elements;
+  const int64_t step_pairs = layout.step_elements / 2;
+  for (int64_t step = 0; step < layout.steps; step += stretch_steps) {
+    const int64_t end = std::min(layout.steps, step + stretch_steps);
+    const int64_t group = whole_row ? 0 : step / layout.steps_per_group;
+    const int64_t groups = whole_row ? 1 : ceil_div(end - step, layout.steps_per_group);
+    Stretch stretch{};
+    for (int r = 0; r < 2; ++r) {
+      stretch.lines[r] =
+          lines_of(desc, layout, tiles[r], step, end, s.lines + r * kStretchPairs * kLineBytes);
+      if (layout.groups > 0) {
+        load_planes(layout, tiles[r], group, groups, desc.has_min, s.scales + r * kPlane,
+                    s.minima + r * kPlane);
+      }
+    }
+    stretch.scales = whole_row ? nullptr : s.scales;
+    stretch.minima = whole_row || !desc.has_min ? nullptr : s.minima;
+    stretch.groups = groups;
+    stretch.pairs = (end - step) * step_pairs;
+    stretch.group_pairs = whole_row ? stretch.pairs : layout.steps_per_group * step_pairs;
+    for (int64_t block = first; block < last; ++block) {
+      const int64_t tokens = inputs.tokens_in(block);
+      stretch.x = inputs.pairs_of(block) + step * step_pairs * tokens;
+      stretch.xsums = desc.has_min ? inputs.sums_of(block) + group * tokens : nullptr;
+      stretch.sums = s.sums + (block - first) * inputs.block_tokens * 2 * kTileRows;
+      kMultiply[static_cast<size_t>(tokens - 1)](stretch);
+    }
+  }
+  if (whole_row && layout.groups > 0) scale_whole_rows(desc, inputs, first, last, s);
+  store_sums(desc, args, from, to, tile, second, s.sums);
+}
+
+}  // namespace kvern::kernels::cpu
