@@ -61,6 +61,9 @@ struct KvSlotDesc {
   }
 };
 
+// Kernels keep one head's row on the stack.
+inline constexpr int32_t kMaxHeadDim = 1024;
+
 // Throws Error(kInvalidPlan) unless every range lies inside the page and ranges hold their data.
 void validate_kv_slot(const KvSlotDesc& desc);
 

@@ -1,0 +1,59 @@
+// Vector functions shared by AVX-512 kernels. Callers carry the same target attribute.
+#pragma once
+
+// g++ 12 takes the undefined pass-through operands of its own intrinsics for mistakes of ours.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#include <immintrin.h>
+#pragma GCC diagnostic pop
+
+#include <cstdint>
+
+namespace kvern::kernels::cpu {
+
+// The first `count` lanes; all 16 from 16 on, none below 1.
+inline __mmask16 first_lanes(int64_t count) {
+  if (count >= 16) return 0xffff;
+  return count <= 0 ? __mmask16{0} : static_cast<__mmask16>((1u << count) - 1u);
+}
+
+// exp(x) within 1 ulp of the exact value: x = n ln2 + r with ln2 in two parts, |r| <= ln2 / 2, then
+// a polynomial of degree 6. Below -104 it is 0, above 89 infinity; NaN stays NaN.
+[[gnu::target("avx512f"), gnu::always_inline]] inline __m512 exp_f32(__m512 x) {
+  x = _mm512_max_ps(_mm512_set1_ps(-105.0f), x);  // the second operand wins when one is NaN
+  x = _mm512_min_ps(_mm512_set1_ps(90.0f), x);
+  const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)),
+                                        _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x);
+  r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), r);
+  __m512 p = _mm512_set1_ps(1.0f / 720.0f);
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 120.0f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 24.0f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 6.0f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.5f));
+  p = _mm512_fmadd_ps(_mm512_mul_ps(r, r), p, r);
+  return _mm512_scalef_ps(_mm512_add_ps(p, _mm512_set1_ps(1.0f)), n);
+}
+
+// Lanes folded 8, 4, 2, 1: lane i + lane i + width.
+[[gnu::target("avx512f,avx512dq"), gnu::always_inline]] inline float fold_lanes(__m512 v) {
+  const __m256 v8 = _mm256_add_ps(_mm512_castps512_ps256(v), _mm512_extractf32x8_ps(v, 1));
+  const __m128 v4 = _mm_add_ps(_mm256_castps256_ps128(v8), _mm256_extractf128_ps(v8, 1));
+  const __m128 v2 = _mm_add_ps(v4, _mm_movehl_ps(v4, v4));
+  return _mm_cvtss_f32(_mm_add_ss(v2, _mm_shuffle_ps(v2, v2, 1)));
+}
+
+// bf16 of each lane, round to nearest even in integers: unlike VCVTNEPS2BF16 it keeps denormals,
+// and so gives the same bits as f32_to_bf16.
+[[gnu::target("avx512f"), gnu::always_inline]] inline __m256i bf16_bits(__m512 x) {
+  const __m512i bits = _mm512_castps_si512(x);
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  const __m512i bias = _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff));
+  const __m512i rounded = _mm512_srli_epi32(_mm512_add_epi32(bits, bias), 16);
+  const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+  const __m512i quiet = _mm512_or_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(0x40));
+  return _mm512_cvtepi32_epi16(_mm512_mask_mov_epi32(rounded, nan, quiet));
+}
+
+}  // namespace kvern::kernels::cpu

@@ -1,0 +1,65 @@
+#include "kernels/cpu/avx512_math.h"
+#include "kernels/cpu/elementwise/impls.h"
+#include "kernels/cpu/launch.h"
+
+namespace kvern::kernels::cpu {
+namespace {
+
+[[gnu::target("avx512f"), gnu::always_inline]] inline __m512 silu(__m512 x) {
+  const __m512 e = exp_f32(_mm512_sub_ps(_mm512_setzero_ps(), x));
+  return _mm512_div_ps(x, _mm512_add_ps(_mm512_set1_ps(1.0f), e));
+}
+
+template <ElementwiseOp kOp>
+[[gnu::target("avx512f"), gnu::always_inline]] inline __m512 apply(__m512 a, __m512 b) {
+  if constexpr (kOp == ElementwiseOp::kAdd) return _mm512_add_ps(a, b);
+  if constexpr (kOp == ElementwiseOp::kMul) return _mm512_mul_ps(a, b);
+  if constexpr (kOp == ElementwiseOp::kSilu) return silu(a);
+  if constexpr (kOp == ElementwiseOp::kSiluMul) return _mm512_mul_ps(silu(a), b);
+}
+
+template <ElementwiseOp kOp>
+[[gnu::target("avx512f")]] void run_row(const float* a, const float* b, float* y, int64_t dim) {
+  for (int64_t i = 0; i < dim; i += 16) {
+    const __mmask16 mask = first_lanes(dim - i);
+    const __m512 va = _mm512_maskz_loadu_ps(mask, a + i);
+    __m512 vb = va;
+    if constexpr (kOp != ElementwiseOp::kSilu) vb = _mm512_maskz_loadu_ps(mask, b + i);
+    _mm512_mask_storeu_ps(y + i, mask, apply<kOp>(va, vb));
+  }
+}
+
+using RunRow = void (*)(const float* a, const float* b, float* y, int64_t dim);
+
+RunRow row_of(ElementwiseOp op) {
+  switch (op) {
+    case ElementwiseOp::kAdd:
+      return run_row<ElementwiseOp::kAdd>;
+    case ElementwiseOp::kMul:
+      return run_row<ElementwiseOp::kMul>;
+    case ElementwiseOp::kSilu:
+      return run_row<ElementwiseOp::kSilu>;
+    case ElementwiseOp::kSiluMul:
+      break;
+  }
+  return run_row<ElementwiseOp::kSiluMul>;
+}
+
+}  // namespace
+
+Verdict supports_elementwise_avx512(const ElementwiseDesc&) {
+  return needs_avx512();
+}
+
+// Moves 8 to 12 * dim bytes per row; silu_mul does about 20 vector operations per 16 elements.
+void elementwise_avx512(const ElementwiseDesc& desc, const ElementwiseArgs& args) {
+  const RunRow run = row_of(desc.op);
+  for_rows(args.stream, args.rows, desc.dim / 2, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const float* b = args.b == nullptr ? nullptr : args.b + r * args.b_stride;
+      run(args.a + r * args.a_stride, b, args.y + r * args.y_stride, desc.dim);
+    }
+  });
+}
+
+}  // namespace kvern::kernels::cpu

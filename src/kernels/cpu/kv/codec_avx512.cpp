@@ -1,0 +1,89 @@
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "kernels/cpu/avx512_math.h"
+#include "kernels/cpu/kv/codec.h"
+#include "tensor/float_bits.h"
+
+namespace kvern::kernels::cpu {
+namespace {
+
+[[gnu::target("avx512f,avx512bw,avx512vl")]] void encode_bf16(const float* x, int64_t dim,
+                                                              std::byte* codes) {
+  for (int64_t i = 0; i < dim; i += 16) {
+    const __mmask16 mask = first_lanes(dim - i);
+    _mm256_mask_storeu_epi16(codes + 2 * i, mask, bf16_bits(_mm512_maskz_loadu_ps(mask, x + i)));
+  }
+}
+
+[[gnu::target("avx512f,avx512bw,avx512vl")]] void encode_f16(const float* x, int64_t dim,
+                                                             std::byte* codes) {
+  for (int64_t i = 0; i < dim; i += 16) {
+    const __mmask16 mask = first_lanes(dim - i);
+    const __m256i half = _mm512_cvtps_ph(_mm512_maskz_loadu_ps(mask, x + i),
+                                         _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    _mm256_mask_storeu_epi16(codes + 2 * i, mask, half);
+  }
+}
+
+// Largest magnitude of x[0, count); infinity or NaN in x give a value that is not finite.
+[[gnu::target("avx512f,avx512dq")]] float largest_of(const float* x, int64_t count) {
+  // Magnitudes compare as integers, and so does NaN: above every number.
+  __m512i largest = _mm512_setzero_si512();
+  for (int64_t i = 0; i < count; i += 16) {
+    const __m512 v = _mm512_maskz_loadu_ps(first_lanes(count - i), x + i);
+    largest = _mm512_max_epi32(largest, _mm512_castps_si512(_mm512_abs_ps(v)));
+  }
+  const int32_t bits = _mm512_reduce_max_epi32(largest);
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+[[gnu::target("avx512f,avx512bw,avx512vl,avx512dq")]] void encode_i8_group(const float* x,
+                                                                           int64_t count,
+                                                                           std::byte* codes,
+                                                                           std::byte* scale) {
+  const float largest = largest_of(x, count);
+  const bool finite = largest < __builtin_inff();
+  const uint16_t bits = finite ? f32_to_f16(std::min(largest / 127.0f, 65504.0f)) : 0x7e00;
+  std::memcpy(scale, &bits, sizeof(bits));
+  const float value = f16_to_f32(bits);
+  const float inverse = value > 0.0f ? 1.0f / value : 0.0f;
+  const __m512 vector_inverse = _mm512_set1_ps(inverse);
+  const __m512 top = _mm512_set1_ps(127.0f);
+  const __m512 bottom = _mm512_set1_ps(-127.0f);
+  for (int64_t i = 0; i < count; i += 16) {
+    const __mmask16 mask = first_lanes(count - i);
+    const __mmask16 live = inverse == 0.0f ? __mmask16{0} : mask;
+    const __m512 scaled = _mm512_mul_ps(_mm512_maskz_loadu_ps(live, x + i), vector_inverse);
+    const __m512 clamped = _mm512_min_ps(_mm512_max_ps(scaled, bottom), top);
+    const __m512i rounded = _mm512_cvtps_epi32(clamped);  // to nearest even, the default mode
+    _mm_mask_storeu_epi8(codes + i, mask, _mm512_cvtepi32_epi8(rounded));
+  }
+}
+
+}  // namespace
+
+void encode_kv_avx512(const KvRange& range, const float* x, std::byte* codes, std::byte* scales) {
+  switch (range.storage) {
+    case DType::kF32:
+      std::memcpy(codes, x, static_cast<size_t>(range.dim) * sizeof(float));
+      return;
+    case DType::kBf16:
+      encode_bf16(x, range.dim, codes);
+      return;
+    case DType::kF16:
+      encode_f16(x, range.dim, codes);
+      return;
+    default:
+      KVERN_DCHECK(range.storage == DType::kI8);
+      for (int64_t i = 0; i < range.dim; i += range.group) {
+        encode_i8_group(x + i, std::min<int64_t>(range.group, range.dim - i), codes + i,
+                        scales + i / range.group * 2);
+      }
+  }
+}
+
+}  // namespace kvern::kernels::cpu

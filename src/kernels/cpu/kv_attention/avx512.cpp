@@ -1,0 +1,194 @@
+// Attention in blocks of rows against staged splits. Tasks are tiles of tokens times KV heads, so
+// that the query heads of a group and the tokens of a tile share each load of K and V; a launch
+// with fewer tasks than threads can use is cut along the context too. Neither changes a bit:
+// splits are fixed and combined in ascending order.
+//
+// Reads kv_heads * (K + V bytes) per position and tile: bandwidth-bound in decode, where a tile is
+// one token; compute-bound in prefill (per row and position dim_k / 32 dot products and dim_v / 16
+// FMAs).
+#include "kernels/cpu/kv_attention/avx512_task.h"
+#include "kernels/cpu/kv_attention/impls.h"
+#include "kernels/cpu/launch.h"
+
+namespace kvern::kernels::cpu {
+namespace {
+
+// A launch and its tasks in a fixed order: task = tile * kv_heads + KV head.
+struct Launch {
+  const KvAttentionDesc& desc;
+  const KvAttentionArgs& args;
+  TaskShape shape;
+  std::vector<QueryTile> tiles;
+
+  Launch(const KvAttentionDesc& d, const KvAttentionArgs& a, QkInput input)
+      : desc(d),
+        args(a),
+        shape(d, input),
+        tiles(cut_tiles(d, *a.step, static_cast<int32_t>(shape.tile_tokens()))) {}
+
+  int64_t num_tasks() const { return static_cast<int64_t>(tiles.size()) * desc.kv_heads; }
+  Task task(int64_t index, float* memory) const {
+    return {desc,
+            shape,
+            args,
+            tiles[static_cast<size_t>(index / desc.kv_heads)],
+            index % desc.kv_heads,
+            memory};
+  }
+  int64_t first_split(const QueryTile& tile) const {
+    return first_visible(desc, tile.position) / kSplitTokens;
+  }
+  int64_t num_splits(const QueryTile& tile) const {
+    const int64_t end = tile.position + tile.tokens;
+    return (end + kSplitTokens - 1) / kSplitTokens - first_split(tile);
+  }
+  // A rough time on one thread, from the bench: staging a position takes about 5 ns, a row 2 ns.
+  int64_t estimate_ns() const {
+    int64_t ns = 0;
+    for (const QueryTile& tile : tiles) {
+      const int64_t rows = tile.tokens * shape.group;
+      ns += num_splits(tile) * kSplitTokens * (5 + 2 * rows);
+    }
+    return ns * desc.kv_heads * (desc.dim_k + desc.dim_v) / 128;
+  }
+};
+
+// Work along the context: every (task, split) on its own, its rows kept apart until all are there.
+class SplitLaunch {
+ public:
+  explicit SplitLaunch(const Launch& launch) : launch_(launch) {
+    for (int64_t task = 0; task < launch.num_tasks(); ++task) {
+      const QueryTile& tile = launch.tiles[static_cast<size_t>(task / launch.desc.kv_heads)];
+      const int64_t rows = tile.tokens * launch.shape.group;
+      const int64_t first = launch.first_split(tile);
+      for (int64_t i = 0; i < launch.num_splits(tile); ++i) {
+        pieces_.push_back({task, first + i, num_rows_});
+        num_rows_ += rows;
+      }
+    }
+  }
+
+  int64_t num_floats() const {
+    return (2 * num_rows_ + 15) / 16 * 16 + num_rows_ * launch_.shape.padded_v;
+  }
+
+  // partials: num_floats(); memory: thread_floats() for each thread.
+  void run(ThreadPool& pool, float* partials, float* memory) {
+    totals_ = reinterpret_cast<RowTotal*>(partials);
+    out_ = partials + (2 * num_rows_ + 15) / 16 * 16;
+    std::fill_n(totals_, num_rows_, RowTotal{});
+    const int64_t thread_floats = launch_.shape.thread_floats();
+    pool.parallel_for(static_cast<int64_t>(pieces_.size()), [&](int64_t index, int thread) {
+      const Piece& piece = pieces_[static_cast<size_t>(index)];
+      Task task = launch_.task(piece.task, memory + thread * thread_floats);
+      task.run_split(piece.split, [&](int64_t row, const RowTotal& part, const float* part_out) {
+        totals_[piece.row + row] = part;
+        std::copy_n(part_out, launch_.shape.padded_v, out(piece.row + row));
+      });
+    });
+    combine(memory);
+  }
+
+ private:
+  struct Piece {
+    int64_t task;
+    int64_t split;
+    int64_t row;  // of the partials: where the piece's rows start
+  };
+
+  float* out(int64_t row) const { return out_ + row * launch_.shape.padded_v; }
+
+  // Folds each row's splits, in ascending order, into those of its task's first piece.
+  void combine(float* memory) const {
+    for (size_t first = 0; first < pieces_.size();) {
+      size_t last = first + 1;
+      while (last < pieces_.size() && pieces_[last].task == pieces_[first].task) ++last;
+      const Task task = launch_.task(pieces_[first].task, memory);
+      for (int64_t row = 0; row < task.rows(); ++row) {
+        RowTotal& total = totals_[pieces_[first].row + row];
+        float* total_out = out(pieces_[first].row + row);
+        for (size_t i = first + 1; i < last; ++i) {
+          const int64_t part = pieces_[i].row + row;
+          combine_row(total, total_out, totals_[part], out(part), launch_.shape.padded_v);
+        }
+        task.finish(row, total, total_out);
+      }
+      first = last;
+    }
+  }
+
+  const Launch& launch_;
+  std::vector<Piece> pieces_;
+  int64_t num_rows_ = 0;
+  RowTotal* totals_ = nullptr;
+  float* out_ = nullptr;
+};
+
+void run(const KvAttentionDesc& desc, const KvAttentionArgs& args, QkInput input) {
+  constexpr int64_t kSerialNs = 15'000;
+  constexpr int64_t kMaxPartialFloats = int64_t{4} << 20;
+  const Launch launch(desc, args, input);
+  device::CpuStream& stream = cpu_stream(args.stream);
+  ThreadPool& pool = stream.pool();
+  const int64_t thread_floats = launch.shape.thread_floats();
+  const auto scratch = [&](int64_t floats) {
+    return reinterpret_cast<float*>(stream.scratch(static_cast<size_t>(floats) * sizeof(float)));
+  };
+  if (pool.num_threads() == 1 || launch.estimate_ns() < kSerialNs) {
+    float* memory = scratch(thread_floats);
+    for (int64_t task = 0; task < launch.num_tasks(); ++task) launch.task(task, memory).run_all();
+    return;
+  }
+  const int64_t all_threads = thread_floats * pool.num_threads();
+  if (launch.num_tasks() < 4 * pool.num_threads()) {
+    SplitLaunch splits(launch);
+    if (splits.num_floats() <= kMaxPartialFloats) {
+      float* memory = scratch(all_threads + splits.num_floats());
+      splits.run(pool, memory + all_threads, memory);
+      return;
+    }
+  }
+  float* memory = scratch(all_threads);
+  pool.parallel_for(launch.num_tasks(), [&](int64_t task, int thread) {
+    launch.task(task, memory + thread * thread_floats).run_all();
+  });
+}
+
+// Formats that the staging knows.
+Verdict supports_formats(const KvAttentionDesc& desc) {
+  if (desc.softcap > 0.0f) return Verdict::no("softcap has the plain implementation only");
+  for (const KvFormat& format : {desc.k_format(), desc.v_format()}) {
+    if (format.storage == DType::kF8E4M3) {
+      return Verdict::no("f8e4m3 has the plain implementation only");
+    }
+    if (format.storage == DType::kI8 && format.group % 16 != 0) {
+      return Verdict::no("wants i8 groups that are multiples of 16");
+    }
+  }
+  return Verdict::yes();
+}
+
+}  // namespace
+
+Verdict supports_kv_attention_bf16(const KvAttentionDesc& desc) {
+  if (!device::cpu_features().avx512_bf16) return Verdict::no("needs AVX512-BF16");
+  if (desc.k_storage != DType::kBf16 && desc.k_storage != DType::kI8) {
+    return Verdict::no("takes K in bf16 or i8");
+  }
+  return supports_formats(desc);
+}
+
+Verdict supports_kv_attention_f32(const KvAttentionDesc& desc) {
+  if (!device::cpu_features().avx512) return needs_avx512();
+  return supports_formats(desc);
+}
+
+void kv_attention_bf16(const KvAttentionDesc& desc, const KvAttentionArgs& args) {
+  run(desc, args, QkInput::kBf16);
+}
+
+void kv_attention_f32(const KvAttentionDesc& desc, const KvAttentionArgs& args) {
+  run(desc, args, QkInput::kF32);
+}
+
+}  // namespace kvern::kernels::cpu

@@ -1,0 +1,164 @@
+#include "kernels/cpu/kv_attention/avx512_stage.h"
+
+#include <cstring>
+
+#include "kernels/cpu/avx512_math.h"
+
+namespace kvern::kernels::cpu {
+namespace {
+
+// rows[i] lane j -> rows[j] lane i, 4 bytes each.
+[[gnu::target("avx512f"), gnu::always_inline]] inline void transpose16(__m512i (&r)[16]) {
+  __m512i t[16];
+  for (int i = 0; i < 16; i += 2) {
+    t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
+    t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
+  }
+  for (int i = 0; i < 16; i += 4) {
+    r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+    r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+    r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+    r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
+    t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
+    t[i + 8] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88);
+    t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
+  }
+  for (int i = 0; i < 4; ++i) {
+    r[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
+    r[i + 4] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0x88);
+    r[i + 8] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0xdd);
+    r[i + 12] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0xdd);
+  }
+}
+
+[[gnu::target("avx512f"), gnu::always_inline]] inline float scale_at(const std::byte* scales,
+                                                                     int64_t group) {
+  int16_t bits;
+  std::memcpy(&bits, scales + 2 * group, sizeof(bits));
+  return _mm512_cvtss_f32(_mm512_cvtph_ps(_mm256_set1_epi16(bits)));
+}
+
+// Elements [i, i + 16) of a row as f32, zero from `dim` on. i8 groups are multiples of 16.
+template <DType kStorage>
+[[gnu::target("avx512f,avx512bw,avx512vl"), gnu::always_inline]] inline __m512 load16(
+    const KvRange& range, const std::byte* codes, const std::byte* scales, int64_t i) {
+  const __mmask16 mask = first_lanes(range.dim - i);
+  if constexpr (kStorage == DType::kF32) {
+    return _mm512_maskz_loadu_ps(mask, codes + 4 * i);
+  } else if constexpr (kStorage == DType::kF16) {
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, codes + 2 * i));
+  } else if constexpr (kStorage == DType::kBf16) {
+    const __m256i half = _mm256_maskz_loadu_epi16(mask, codes + 2 * i);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+  } else {
+    const __m512i code = _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(mask, codes + i));
+    return _mm512_mul_ps(_mm512_cvtepi32_ps(code),
+                         _mm512_set1_ps(scale_at(scales, i / range.group)));
+  }
+}
+
+// Steps [step, step + 16) of a row of K: 32 bf16 or 16 f32.
+template <QkInput kInput, DType kStorage>
+[[gnu::target("avx512f,avx512bw,avx512vl"), gnu::always_inline]] inline __m512i load_steps(
+    const KvRange& range, const std::byte* codes, const std::byte* scales, int64_t step) {
+  if constexpr (kInput == QkInput::kF32) {
+    return _mm512_castps_si512(load16<kStorage>(range, codes, scales, step));
+  } else if constexpr (kStorage == DType::kBf16) {
+    const int64_t left = range.dim - 2 * step;
+    const __mmask32 mask = left >= 32 ? ~__mmask32{0} : (__mmask32{1} << left) - 1;
+    return _mm512_maskz_loadu_epi16(mask, codes + 4 * step);
+  } else {
+    __m256i half[2];
+    for (int64_t part = 0; part < 2; ++part) {
+      const int64_t i = 2 * step + 16 * part;
+      const __m128i bytes = _mm_maskz_loadu_epi8(first_lanes(range.dim - i), codes + i);
+      const __m512 value = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
+      half[part] = _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_castps_si512(value), 16));
+    }
+    return _mm512_inserti64x4(_mm512_castsi256_si512(half[0]), half[1], 1);
+  }
+}
+
+template <QkInput kInput, DType kStorage>
+[[gnu::target("avx512f,avx512bw,avx512vl")]] void stage_k_of(const KvRange& range,
+                                                             const SplitSource& from, float* k) {
+  const int64_t steps = dot_steps(kInput, range.dim);
+  for (int64_t block = from.begin / kLanes; block * kLanes < from.end; ++block) {
+    for (int64_t step = 0; step < steps; step += 16) {
+      __m512i rows[16];
+      for (int64_t lane = 0; lane < 16; ++lane) {
+        const int64_t p = block * kLanes + lane;
+        rows[lane] = p >= from.begin && p < from.end
+                         ? load_steps<kInput, kStorage>(range, from.k[p], from.k_scale[p], step)
+                         : _mm512_setzero_si512();
+      }
+      transpose16(rows);
+      float* to = k + (block * steps + step) * kLanes;
+      const int64_t count = steps - step < 16 ? steps - step : 16;
+      for (int64_t i = 0; i < count; ++i) _mm512_storeu_si512(to + i * kLanes, rows[i]);
+    }
+  }
+}
+
+[[gnu::target("avx512f")]] void stage_scales(const KvRange& range, const SplitSource& from,
+                                             float* k_scale) {
+  const int64_t groups = (range.dim + range.group - 1) / range.group;
+  for (int64_t p = from.begin / kLanes * kLanes; p < from.end; ++p) {
+    float* to = k_scale + p / kLanes * groups * kLanes + p % kLanes;
+    for (int64_t g = 0; g < groups; ++g) {
+      to[g * kLanes] = p < from.begin ? 0.0f : scale_at(from.k_scale[p], g);
+    }
+  }
+}
+
+template <DType kStorage>
+[[gnu::target("avx512f,avx512bw,avx512vl")]] void stage_v_of(const KvRange& range,
+                                                             const SplitSource& from,
+                                                             int64_t padded_dim, float* v) {
+  for (int64_t p = from.begin; p < from.end; ++p) {
+    for (int64_t i = 0; i < padded_dim; i += 16) {
+      _mm512_storeu_ps(v + p * padded_dim + i,
+                       load16<kStorage>(range, from.v[p], from.v_scale[p], i));
+    }
+  }
+}
+
+}  // namespace
+
+void stage_k(QkInput input, const KvRange& range, const SplitSource& from, float* k,
+             float* k_scale) {
+  if (input == QkInput::kBf16) {
+    if (range.storage == DType::kBf16)
+      return stage_k_of<QkInput::kBf16, DType::kBf16>(range, from, k);
+    stage_k_of<QkInput::kBf16, DType::kI8>(range, from, k);
+    return stage_scales(range, from, k_scale);
+  }
+  switch (range.storage) {
+    case DType::kF32:
+      return stage_k_of<QkInput::kF32, DType::kF32>(range, from, k);
+    case DType::kF16:
+      return stage_k_of<QkInput::kF32, DType::kF16>(range, from, k);
+    case DType::kBf16:
+      return stage_k_of<QkInput::kF32, DType::kBf16>(range, from, k);
+    default:
+      return stage_k_of<QkInput::kF32, DType::kI8>(range, from, k);
+  }
+}
+
+void stage_v(const KvRange& range, const SplitSource& from, int64_t padded_dim, float* v) {
+  switch (range.storage) {
+    case DType::kF32:
+      return stage_v_of<DType::kF32>(range, from, padded_dim, v);
+    case DType::kF16:
+      return stage_v_of<DType::kF16>(range, from, padded_dim, v);
+    case DType::kBf16:
+      return stage_v_of<DType::kBf16>(range, from, padded_dim, v);
+    default:
+      return stage_v_of<DType::kI8>(range, from, padded_dim, v);
+  }
+}
+
+}  // namespace kvern::kernels::cpu

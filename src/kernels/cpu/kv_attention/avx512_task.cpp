@@ -1,0 +1,124 @@
+#include "kernels/cpu/kv_attention/avx512_task.h"
+
+namespace kvern::kernels::cpu {
+
+Task::Task(const KvAttentionDesc& desc, const TaskShape& shape, const KvAttentionArgs& args,
+           const QueryTile& tile, int64_t kv_head, float* memory)
+    : desc_(desc),
+      shape_(shape),
+      args_(args),
+      tile_(tile),
+      kv_head_(kv_head),
+      rows_(tile.tokens * shape.group),
+      first_(first_visible(desc, tile.position)),
+      w_(shape, memory) {
+  for (int64_t row = 0; row < rows_; ++row) {
+    stage_q(shape.input,
+            args.q + (tile.first_row + row / shape.group) * args.q_stride +
+                (kv_head * shape.group + row % shape.group) * desc.dim_k,
+            desc.dim_k, w_.q + row * shape.steps);
+  }
+}
+
+void Task::run_split(int64_t split, Take take) {
+  start_ = split * kSplitTokens;
+  stage();
+  const int64_t num_blocks = (rows_ + kBlockRows - 1) / kBlockRows;
+  for (int64_t b = 0; b < num_blocks; ++b) {
+    run_block(rows_ * b / num_blocks, rows_ * (b + 1) / num_blocks, take);
+  }
+}
+
+void Task::run_all() {
+  std::fill_n(w_.totals, rows_, RowTotal{});
+  for (int64_t split = first_split(); split < end_split(); ++split) {
+    run_split(split, [&](int64_t row, const RowTotal& part, const float* part_out) {
+      combine_row(w_.totals[row], w_.out + row * shape_.padded_v, part, part_out, shape_.padded_v);
+    });
+  }
+  for (int64_t row = 0; row < rows_; ++row)
+    finish(row, w_.totals[row], w_.out + row * shape_.padded_v);
+}
+
+void Task::finish(int64_t row, const RowTotal& total, const float* out) const {
+  finish_row(total, out, desc_.dim_v,
+             args_.y + (tile_.first_row + row / shape_.group) * args_.y_stride +
+                 (kv_head_ * shape_.group + row % shape_.group) * desc_.dim_v);
+}
+
+Task::Range Task::seen(int64_t row) const {
+  const int64_t position = tile_.position + row / shape_.group;
+  return {std::max(first_visible(desc_, position) - start_, int64_t{0}),
+          std::min<int64_t>(position + 1 - start_, kSplitTokens)};
+}
+
+void Task::stage() {
+  const KvPages& pages = args_.step->kv[static_cast<size_t>(desc_.kv_group)];
+  SplitSource from;
+  from.begin = std::max(first_ - start_, int64_t{0});
+  from.end = std::min<int64_t>(tile_.position + tile_.tokens - start_, kSplitTokens);
+  for (int64_t p = from.begin; p < from.end; ++p) {
+    const std::byte* page = page_of(pages, tile_.sequence, start_ + p);
+    const int64_t token = (start_ + p) % pages.page_tokens;
+    from.k[p] = shape_.k.codes(page, kv_head_, token);
+    from.k_scale[p] = shape_.k.scales(page, kv_head_, token);
+    from.v[p] = shape_.v.codes(page, kv_head_, token);
+    from.v_scale[p] = shape_.v.scales(page, kv_head_, token);
+  }
+  stage_k(shape_.input, shape_.k, from, w_.k, w_.k_scale);
+  stage_v(shape_.v, from, shape_.padded_v, w_.v);
+}
+
+void Task::run_block(int64_t first, int64_t last, Take take) {
+  const int64_t count = last - first;
+  Range any{kSplitTokens, 0};
+  Range all{0, kSplitTokens};
+  Range each[kBlockRows];
+  for (int64_t r = 0; r < count; ++r) {
+    each[r] = seen(first + r);
+    any = {std::min(any.begin, each[r].begin), std::max(any.end, each[r].end)};
+    all = {std::max(all.begin, each[r].begin), std::min(all.end, each[r].end)};
+  }
+  if (any.begin >= any.end) return;
+  score(first, count, any);
+  RowTotal totals[kBlockRows];
+  for (int64_t r = 0; r < count; ++r) {
+    totals[r] = each[r].begin < each[r].end
+                    ? softmax_row(w_.scores + r * kSplitTokens, each[r].begin, each[r].end)
+                    : RowTotal{};
+  }
+  weigh(count, each, all);
+  for (int64_t r = 0; r < count; ++r) {
+    if (totals[r].sum != 0.0f) take(first + r, totals[r], w_.part_out + r * shape_.padded_v);
+  }
+}
+
+void Task::score(int64_t first, int64_t count, Range any) const {
+  const bool scaled = shape_.scale_groups > 0;
+  const QkBlock block{.q = w_.q + first * shape_.steps,
+                      .k = w_.k,
+                      .steps = shape_.steps,
+                      .k_scale = scaled ? w_.k_scale : nullptr,
+                      .steps_per_group = scaled ? shape_.k.group / 2 : shape_.steps,
+                      .groups = scaled ? shape_.scale_groups : 1,
+                      .scale = desc_.scale,
+                      .scores = w_.scores};
+  qk_block(shape_.input, block, count, any.begin / kLanes, (any.end + kLanes - 1) / kLanes);
+}
+
+// Positions that all rows see go through the wide kernel, the others row by row before and after.
+void Task::weigh(int64_t count, const Range* each, Range all) const {
+  const int64_t width = shape_.padded_v;
+  std::fill_n(w_.part_out, count * width, 0.0f);
+  const auto one = [&](int64_t r, int64_t begin, int64_t end) {
+    if (begin >= end) return;
+    pv_block(w_.scores + r * kSplitTokens, w_.v, width, 1, begin, end, w_.part_out + r * width);
+  };
+  const bool joint = all.begin < all.end;
+  for (int64_t r = 0; r < count; ++r) one(r, each[r].begin, joint ? all.begin : each[r].end);
+  if (!joint) return;
+  pv_block(w_.scores, w_.v, width, count, all.begin, all.end, w_.part_out);
+  for (int64_t r = 0; r < count; ++r) one(r, all.end, each[r].end);
+}
+
+}  // namespace kvern::kernels::cpu
