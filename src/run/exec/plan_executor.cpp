@@ -1,0 +1,238 @@
+#include "run/exec/plan_executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/checked.h"
+#include "kernels/sample.h"
+#include "run/exec/arena.h"
+#include "run/exec/check_program.h"
+#include "run/exec/step_inputs.h"
+#include "run/exec/weight_store.h"
+
+namespace kvern::exec {
+namespace {
+
+using plan::OperandKind;
+using plan::RowCount;
+
+device::Buffer allocate_pool(device::Device& device, const plan::KvGroup& group,
+                             int32_t num_pages) {
+  const auto bytes =
+      checked_mul(static_cast<uint64_t>(num_pages), static_cast<uint64_t>(group.page_bytes));
+  if (!bytes || num_pages < 0) {
+    throw Error(Code::kOutOfMemory, fmt::format("kv: {} pages of {} bytes do not fit any memory",
+                                                num_pages, group.page_bytes));
+  }
+  return device.allocate(*bytes);
+}
+
+}  // namespace
+
+struct PlanExecutor::State {
+  std::shared_ptr<const plan::PlanFile> file;
+  std::shared_ptr<device::Device> device;
+  std::unique_ptr<device::Stream> stream;
+  PlanExecutorOptions options;
+  const plan::Plan& plan;
+  std::vector<std::unique_ptr<kernels::PreparedOp>> ops;
+  WeightStore weights;
+  size_t logits_buffer;
+  std::vector<device::Buffer> pool_memory;
+  std::vector<KvPoolView> pools;
+  Arenas arenas;
+  StepInputs inputs;
+  LastSamples last_samples;
+  std::vector<kernels::Operand> input_operands, output_operands;
+  std::vector<int32_t> sampled;
+
+  State(std::shared_ptr<const plan::PlanFile> f, std::shared_ptr<device::Device> d,
+        const PlanExecutorOptions& o)
+      : file(std::move(f)),
+        device(std::move(d)),
+        stream(device->create_stream()),
+        options(o),
+        plan(file->plan()),
+        ops(prepare_program(plan, o.plain_kernels)),
+        weights(file, *device, *stream, o.weights_memory),
+        logits_buffer(static_cast<size_t>(plan.program.outputs[find_logits(plan)].buffer)),
+        arenas(plan.program, *device) {
+    make_pools();
+  }
+
+  void make_pools();
+  void copy_pages(const step::StepBatch& batch);
+  kernels::Operand resolve(const plan::OperandRef& ref);
+  const std::vector<int32_t>& step_input(const std::string& name) const;
+  void launch(size_t index);
+  void check_limits(const step::StepBatch& batch) const;
+  void sample(const step::StepBatch& batch);
+  step::StepResult collect(const step::StepBatch& batch);
+};
+
+void PlanExecutor::State::make_pools() {
+  const auto& groups = plan.kv_layout.groups();
+  KVERN_CHECK(options.num_pages.size() == groups.size(), "capacity for {} of {} KV groups",
+              options.num_pages.size(), groups.size());
+  for (size_t g = 0; g < groups.size(); ++g) {
+    pool_memory.push_back(allocate_pool(*device, groups[g], options.num_pages[g]));
+    pools.push_back(
+        {pool_memory[g].data(), groups[g].page_bytes, groups[g].page_tokens, options.num_pages[g]});
+  }
+}
+
+void PlanExecutor::State::copy_pages(const step::StepBatch& batch) {
+  for (const step::PageCopy& copy : batch.page_copies) {
+    KVERN_CHECK(copy.kv_group >= 0 && static_cast<size_t>(copy.kv_group) < pools.size());
+    const KvPoolView& pool = pools[static_cast<size_t>(copy.kv_group)];
+    for (const kv::PageId page : {copy.src, copy.dst}) {
+      KVERN_CHECK(page.value >= 0 && page.value < pool.num_pages, "page {} is copied", page.value);
+    }
+    stream->copy(pool.base + copy.dst.value * pool.page_bytes,
+                 pool.base + copy.src.value * pool.page_bytes,
+                 static_cast<size_t>(pool.page_bytes));
+  }
+}
+
+const std::vector<int32_t>& PlanExecutor::State::step_input(const std::string& name) const {
+  if (name == "ids") return inputs.ids();
+  if (name == "positions") return inputs.positions();
+  KVERN_CHECK(name == "wanted", "step input '{}'", name);
+  return inputs.wanted();
+}
+
+kernels::Operand PlanExecutor::State::resolve(const plan::OperandRef& ref) {
+  const auto index = static_cast<size_t>(ref.index);
+  if (ref.kind == OperandKind::kBuffer) {
+    return arenas.operand(plan.program.buffers[index], ref.offset_bytes);
+  }
+  if (ref.kind == OperandKind::kWeight) {
+    // Kernels read weights only; Operand serves outputs too and is therefore not const.
+    return {const_cast<std::byte*>(weights.weight(index)), plan.weights[index].shape[0], 0};
+  }
+  const std::vector<int32_t>& values = step_input(plan.program.step_inputs[index].name);
+  return {const_cast<std::byte*>(reinterpret_cast<const std::byte*>(values.data())),
+          static_cast<int64_t>(values.size()), sizeof(int32_t)};
+}
+
+void PlanExecutor::State::launch(size_t index) {
+  const plan::Instruction& instruction = plan.program.instructions[index];
+  input_operands.clear();
+  output_operands.clear();
+  for (const plan::OperandRef& ref : instruction.inputs) input_operands.push_back(resolve(ref));
+  for (const plan::OperandRef& ref : instruction.outputs) output_operands.push_back(resolve(ref));
+  // A step that wants no logits has nothing to do behind the last gather_rows.
+  if (!output_operands.empty() && output_operands[0].rows == 0) return;
+  ops[index]->run({input_operands, output_operands, &inputs.view(), stream.get()});
+}
+
+void PlanExecutor::State::check_limits(const step::StepBatch& batch) const {
+  const auto wanted = static_cast<int64_t>(inputs.wanted().size());
+  KVERN_CHECK(batch.num_tokens() <= options.max_tokens &&
+                  static_cast<int64_t>(batch.sequences.size()) <= options.max_sequences &&
+                  wanted <= options.max_wanted_rows,
+              "a step of {} tokens, {} sequences and {} rows of logits", batch.num_tokens(),
+              batch.sequences.size(), wanted);
+  KVERN_CHECK(batch.extra_inputs.empty() && batch.extra_outputs.empty(),
+              "no plan has extra tensors yet");
+}
+
+// The largest logit of every row whose sequence samples; rows in between are left out.
+void PlanExecutor::State::sample(const step::StepBatch& batch) {
+  const kernels::Operand logits = arenas.operand(plan.program.buffers[logits_buffer], 0);
+  sampled.assign(static_cast<size_t>(logits.rows), -1);
+  const auto argmax = [&](int64_t begin, int64_t end) {
+    if (begin == end) return;
+    const int64_t stride = logits.row_stride_bytes / static_cast<int64_t>(sizeof(float));
+    const auto* first = reinterpret_cast<const float*>(logits.data) + begin * stride;
+    kernels::argmax_cpu(
+        {first, end - begin, plan.vocabulary_size, stride, sampled.data() + begin, stream.get()});
+  };
+  int64_t row = 0;
+  int64_t run_start = 0;  // of adjacent rows that are sampled
+  for (const step::SequenceInput& part : batch.sequences) {
+    if (part.logits == step::LogitsWanted::kLast && part.purpose == step::Purpose::kSample) {
+      ++row;
+    } else if (part.logits != step::LogitsWanted::kNone) {
+      argmax(run_start, row);
+      row += part.logits == step::LogitsWanted::kLast
+                 ? 1
+                 : static_cast<int64_t>(part.logits_rows.size());
+      run_start = row;
+    }
+  }
+  argmax(run_start, row);
+}
+
+step::StepResult PlanExecutor::State::collect(const step::StepBatch& batch) {
+  const kernels::Operand logits = arenas.operand(plan.program.buffers[logits_buffer], 0);
+  const auto vocabulary = static_cast<size_t>(plan.vocabulary_size);
+  step::StepResult result;
+  size_t row = 0;
+  for (const step::SequenceInput& part : batch.sequences) {
+    step::SequenceResult& out = result.sequences.emplace_back();
+    out.seq = part.seq;
+    size_t num_rows = part.logits == step::LogitsWanted::kLast ? 1 : 0;
+    if (part.logits == step::LogitsWanted::kList) num_rows = part.logits_rows.size();
+    if (part.purpose == step::Purpose::kExport) {
+      out.logits.resize(num_rows * vocabulary);
+      for (size_t r = 0; r < num_rows; ++r) {
+        stream->copy(out.logits.data() + r * vocabulary,
+                     logits.data + static_cast<int64_t>(row + r) * logits.row_stride_bytes,
+                     vocabulary * sizeof(float));
+      }
+    } else if (num_rows == 1) {
+      out.sampled = sampled[row];
+      last_samples[part.seq] = sampled[row];
+    }
+    row += num_rows;
+  }
+  return result;
+}
+
+PlanExecutor::PlanExecutor(std::shared_ptr<const plan::PlanFile> file,
+                           std::shared_ptr<device::Device> device,
+                           const PlanExecutorOptions& options)
+    : state_(std::make_unique<State>(std::move(file), std::move(device), options)) {}
+
+PlanExecutor::~PlanExecutor() = default;
+
+step::StepResult PlanExecutor::run(const step::StepBatch& batch, const kv::Lease& lease) {
+  State& s = *state_;
+  for (const kv::SeqId id : batch.closed) s.last_samples.erase(id);
+  if (batch.sequences.empty()) return {};
+  s.inputs.fill(batch, lease, s.last_samples, s.pools, s.plan.vocabulary_size);
+  s.check_limits(batch);
+  s.copy_pages(batch);
+  s.arenas.set_rows(static_cast<int64_t>(s.inputs.ids().size()),
+                    static_cast<int64_t>(s.inputs.wanted().size()));
+  for (size_t i = 0; i < s.ops.size(); ++i) s.launch(i);
+  if (!s.inputs.wanted().empty()) s.sample(batch);
+  s.stream->synchronize();
+  return s.collect(batch);
+}
+
+std::vector<InstructionInfo> PlanExecutor::instructions() const {
+  std::vector<InstructionInfo> out;
+  for (size_t i = 0; i < state_->ops.size(); ++i) {
+    out.push_back({state_->plan.program.instructions[i].source, state_->ops[i]->implementation(),
+                   state_->ops[i]->numerics()});
+  }
+  return out;
+}
+
+int64_t PlanExecutor::kv_pool_bytes() const {
+  int64_t sum = 0;
+  for (const device::Buffer& memory : state_->pool_memory) {
+    sum += static_cast<int64_t>(memory.size_bytes());
+  }
+  return sum;
+}
+
+int64_t PlanExecutor::arena_bytes() const {
+  return state_->arenas.size_bytes();
+}
+
+}  // namespace kvern::exec
