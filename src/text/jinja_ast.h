@@ -16,6 +16,7 @@ enum class ExpressionKind {
   kConstant,
   kName,         // text
   kList,         // children
+  kTuple,        // children
   kDict,         // children: key, value, key, value, …
   kUnary,        // text: "-", "+", "not"
   kBinary,       // text: operator; children: left, right
@@ -35,7 +36,8 @@ struct Expression {
   int depth = 1;  // of the tree: bounds every recursion over it
   std::string text;
   Value constant;
-  const Builtin* builtin = nullptr;
+  const Builtin* builtin =
+      nullptr;  // null: unknown, refused only where it is reached, as Jinja does
   std::vector<std::string> operators;
   std::vector<std::unique_ptr<Expression>> children;
   std::vector<std::pair<std::string, std::unique_ptr<Expression>>> named;

@@ -87,7 +87,7 @@ constexpr Builtin kFunctions[] = {
 Value dict_items(Context& context, const Value& input, const BoundArguments&) {
   std::vector<Value> items;
   for (const auto& [key, value] : input.dict()->entries) {
-    items.push_back(Value::list(context, {Value(key), value}));
+    items.push_back(Value::tuple(context, {Value(key), value}));
   }
   return Value::list(context, std::move(items));
 }
@@ -180,7 +180,10 @@ const Builtin* find_function(std::string_view name) {
 }
 
 const Builtin* find_method(const Value& receiver, std::string_view name) {
-  if (receiver.string()) return find(string_methods(), name);
+  if (receiver.string()) {
+    const Builtin* found = find(text_methods(), name);
+    return found ? found : find(string_methods(), name);
+  }
   if (receiver.list()) return find(kListMethods, name);
   if (receiver.dict() && !receiver.dict()->is_namespace) return find(kDictMethods, name);
   return nullptr;

@@ -46,7 +46,8 @@ const Builtin* find_method(const Value& receiver, std::string_view name);
 
 std::span<const Builtin> text_filters();      // jinja_text.cpp
 std::span<const Builtin> sequence_filters();  // jinja_sequence.cpp
-std::span<const Builtin> string_methods();    // jinja_text.cpp
+std::span<const Builtin> text_methods();      // of strings, which are filters too: jinja_text.cpp
+std::span<const Builtin> string_methods();    // jinja_string_methods.cpp
 
 // The items that a `for` or a filter goes over: of a list, the keys of a dict, the characters of a
 // string; none of an undefined value.

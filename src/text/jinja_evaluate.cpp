@@ -98,6 +98,8 @@ Value Interpreter::evaluate(const Expression& expression) {
       return name(expression.text);
     case ExpressionKind::kList:
       return Value::list(context_, arguments(expression).positional);
+    case ExpressionKind::kTuple:
+      return Value::tuple(context_, arguments(expression).positional);
     case ExpressionKind::kDict: {
       std::vector<std::pair<std::string, Value>> entries;
       for (size_t i = 0; i < expression.children.size(); i += 2) {
@@ -131,7 +133,7 @@ Value Interpreter::evaluate(const Expression& expression) {
     case ExpressionKind::kFilter:
     case ExpressionKind::kTest: {
       const Value input = evaluate(*expression.children[0]);
-      return call(context_, *expression.builtin, input, arguments(expression));
+      return call(context_, known_builtin(expression), input, arguments(expression));
     }
   }
   return {};
@@ -145,6 +147,12 @@ Value Interpreter::name(const std::string& wanted) const {
   }
   if (const Builtin* function = find_function(wanted)) return Value(Function{function});
   return Value(Undefined{wanted});
+}
+
+const Builtin& Interpreter::known_builtin(const Expression& expression) const {
+  if (expression.builtin) return *expression.builtin;
+  const bool filter = expression.kind == ExpressionKind::kFilter;
+  context_.unsupported(fmt::format("the {} '{}'", filter ? "filter" : "test", expression.text));
 }
 
 Value Interpreter::unary(const Expression& expression) {
@@ -270,7 +278,8 @@ Value Interpreter::slice(const Expression& expression) {
 Arguments Interpreter::arguments(const Expression& expression) {
   Arguments out;
   // A list is all items; calls, filters and tests have their callee or input first.
-  const size_t first = expression.kind == ExpressionKind::kList ? 0 : 1;
+  const size_t first =
+      expression.kind == ExpressionKind::kList || expression.kind == ExpressionKind::kTuple ? 0 : 1;
   for (size_t i = first; i < expression.children.size(); ++i) {
     out.positional.push_back(evaluate(*expression.children[i]));
   }

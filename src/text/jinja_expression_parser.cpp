@@ -29,66 +29,6 @@ bool starts_test_argument(const Token& token) {
 
 }  // namespace
 
-ExpressionParser::Nesting::Nesting(ExpressionParser& parser) : parser_(parser) {
-  if (++parser_.nesting_ > parser_.max_depth_) {
-    --parser_.nesting_;
-    syntax_error(parser_.peek().line, fmt::format("nested deeper than {}", parser_.max_depth_));
-  }
-}
-
-const Token& ExpressionParser::peek(size_t ahead) const {
-  return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
-}
-
-bool ExpressionParser::at_operator(std::string_view op) const {
-  return peek().kind == TokenKind::kOperator && peek().text == op;
-}
-
-bool ExpressionParser::at_name(std::string_view name) const {
-  return peek().kind == TokenKind::kName && peek().text == name;
-}
-
-bool ExpressionParser::take_operator(std::string_view op) {
-  if (!at_operator(op)) return false;
-  ++at_;
-  return true;
-}
-
-bool ExpressionParser::take_name(std::string_view name) {
-  if (!at_name(name)) return false;
-  ++at_;
-  return true;
-}
-
-Token ExpressionParser::take() {
-  Token token = peek();
-  if (at_ + 1 < tokens_.size()) ++at_;
-  return token;
-}
-
-void ExpressionParser::unexpected(std::string_view wanted) const {
-  const Token& token = peek();
-  std::string got = fmt::format("'{}'", token.text);
-  if (token.kind == TokenKind::kEnd) got = "the end of the template";
-  if (token.kind == TokenKind::kBlockEnd) got = "%}";
-  if (token.kind == TokenKind::kPrintEnd) got = "}}";
-  syntax_error(token.line, fmt::format("expected {}, found {}", wanted, got));
-}
-
-std::string ExpressionParser::expect_name(std::string_view what) {
-  if (peek().kind != TokenKind::kName) unexpected(what);
-  return take().text;
-}
-
-void ExpressionParser::expect_operator(std::string_view op) {
-  if (!take_operator(op)) unexpected(fmt::format("'{}'", op));
-}
-
-void ExpressionParser::expect(TokenKind kind, std::string_view what) {
-  if (peek().kind != kind) unexpected(what);
-  take();
-}
-
 ExpressionPtr ExpressionParser::make(ExpressionKind kind, std::string text) {
   auto node = std::make_unique<Expression>();
   node->kind = kind;
@@ -130,7 +70,7 @@ ExpressionPtr ExpressionParser::expression() {
 ExpressionPtr ExpressionParser::tuple() {
   ExpressionPtr first = expression();
   if (!at_operator(",")) return first;
-  ExpressionPtr node = make(ExpressionKind::kList);
+  ExpressionPtr node = make(ExpressionKind::kTuple);
   add_child(*node, std::move(first));
   while (take_operator(",")) {
     if (peek().kind == TokenKind::kBlockEnd || peek().kind == TokenKind::kPrintEnd) break;
@@ -249,13 +189,13 @@ ExpressionPtr ExpressionParser::constant_name(const std::string& name) {
 ExpressionPtr ExpressionParser::primary() {
   const Token token = peek();
   if (take_operator("(")) {
-    if (take_operator(")")) return make(ExpressionKind::kList);
+    if (take_operator(")")) return make(ExpressionKind::kTuple);
     ExpressionPtr first = expression();
     if (!at_operator(",")) {
       expect_operator(")");
       return first;
     }
-    ExpressionPtr node = make(ExpressionKind::kList);
+    ExpressionPtr node = make(ExpressionKind::kTuple);
     add_child(*node, std::move(first));
     while (take_operator(",") && !at_operator(")")) add_child(*node, expression());
     expect_operator(")");
@@ -402,7 +342,6 @@ ExpressionPtr ExpressionParser::filter(ExpressionPtr input) {
   ExpressionPtr node = make(ExpressionKind::kFilter);
   node->text = expect_name("a filter's name");
   node->builtin = find_filter(node->text);
-  if (node->builtin == nullptr) unsupported(node->line, fmt::format("the filter '{}'", node->text));
   add_child(*node, std::move(input));
   if (at_operator("(")) arguments(*node);
   return node;
@@ -414,7 +353,6 @@ ExpressionPtr ExpressionParser::test(ExpressionPtr input) {
   const bool negated = take_name("not");
   node->text = expect_name("a test's name");
   node->builtin = find_test(node->text);
-  if (node->builtin == nullptr) unsupported(node->line, fmt::format("the test '{}'", node->text));
   add_child(*node, std::move(input));
   if (at_operator("(")) {
     arguments(*node);

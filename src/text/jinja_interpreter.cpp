@@ -161,7 +161,7 @@ std::string Interpreter::captured(const Body& body, const Expression* filters) {
 Value Interpreter::filtered(const Expression& filters, Value input) {
   const Expression* before = filters.children[0].get();
   if (before != nullptr) input = filtered(*before, std::move(input));
-  return call(context_, *filters.builtin, input, arguments(filters));
+  return call(context_, known_builtin(filters), input, arguments(filters));
 }
 
 Value Interpreter::call_macro(const Statement& macro, const Arguments& given) {

@@ -219,7 +219,10 @@ class Lexer {
       while (i < text.size() && (is_digit(text[i]) || text[i] == '_')) ++i;
     };
     digits();
-    if (i + 1 < text.size() && text[i] == '.' && is_digit(text[i + 1])) {
+    // Behind a '.', digits are an index and never a fraction: x.0.1.
+    const bool index = !tokens_.empty() && tokens_.back().kind == TokenKind::kOperator &&
+                       tokens_.back().text == ".";
+    if (!index && i + 1 < text.size() && text[i] == '.' && is_digit(text[i + 1])) {
       real = true;
       ++i;
       digits();

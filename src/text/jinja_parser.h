@@ -6,14 +6,13 @@
 #include <vector>
 
 #include "text/jinja_ast.h"
-#include "text/jinja_lexer.h"
+#include "text/jinja_token_cursor.h"
 
 namespace kvern::text::jinja {
 
-class ExpressionParser {
+class ExpressionParser : public TokenCursor {
  public:
-  ExpressionParser(std::vector<Token> tokens, int max_depth)
-      : tokens_(std::move(tokens)), max_depth_(max_depth) {}
+  using TokenCursor::TokenCursor;
 
   ExpressionPtr expression();  // with `… if … else …`
   // Without the conditional form, whose `if` would eat a for loop's filter.
@@ -22,26 +21,6 @@ class ExpressionParser {
   ExpressionPtr tuple();
   // `name(args) | name …` without an input: the head of {% filter %}.
   ExpressionPtr filter_chain(ExpressionPtr input);
-
-  const Token& peek(size_t ahead = 0) const;
-  bool at_operator(std::string_view op) const;
-  bool at_name(std::string_view name) const;
-  bool take_operator(std::string_view op);
-  bool take_name(std::string_view name);
-  Token take();
-  std::string expect_name(std::string_view what);
-  void expect_operator(std::string_view op);
-  void expect(TokenKind kind, std::string_view what);
-  [[noreturn]] void unexpected(std::string_view wanted) const;
-  // Counts nesting of both expressions and statements for as long as it lives.
-  class Nesting {
-   public:
-    explicit Nesting(ExpressionParser& parser);
-    ~Nesting() { --parser_.nesting_; }
-
-   private:
-    ExpressionParser& parser_;
-  };
 
  private:
   ExpressionPtr make(ExpressionKind kind, std::string text = {});
@@ -65,11 +44,6 @@ class ExpressionParser {
   ExpressionPtr filter(ExpressionPtr input);
   ExpressionPtr test(ExpressionPtr input);
   void arguments(Expression& call);
-
-  std::vector<Token> tokens_;
-  size_t at_ = 0;
-  int nesting_ = 0;
-  int max_depth_;
 };
 
 // Throws Error(kInvalidModel) for bad syntax, Error(kUnsupported) for a construct that is not ours.

@@ -70,7 +70,8 @@ class Printer {
   std::string_view separator() const { return indent_ < 0 ? ", " : ","; }
 
   void list(const List& list) {
-    add("[");
+    const bool round = list.is_tuple && !json_;
+    add(round ? "(" : "[");
     ++level_;
     for (size_t i = 0; i < list.items.size(); ++i) {
       if (i > 0) add(separator());
@@ -79,7 +80,8 @@ class Printer {
     }
     --level_;
     if (!list.items.empty()) line_break(level_);
-    add("]");
+    if (round && list.items.size() == 1) add(",");
+    add(round ? ")" : "]");
   }
 
   void dict(const Dict& dict) {

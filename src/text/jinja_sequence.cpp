@@ -113,7 +113,7 @@ Value dict_sort(Context& context, const Value& input, Given given) {
   if (by != "key" && by != "value") context.fail("dictsort goes by 'key' or 'value'");
   std::vector<Value> items;
   for (const auto& [key, value] : input.dict()->entries) {
-    items.push_back(Value::list(context, {Value(key), value}));
+    items.push_back(Value::tuple(context, {Value(key), value}));
   }
   return sorted(context, std::move(items), by == "key" ? "0" : "1", given[0].truthy(),
                 given[2].truthy());
@@ -139,7 +139,7 @@ Value items(Context& context, const Value& input, Given) {
   if (!input.dict()) context.fail(fmt::format("items needs a dict, not {}", input.type_name()));
   std::vector<Value> out;
   for (const auto& [key, value] : input.dict()->entries) {
-    out.push_back(Value::list(context, {Value(key), value}));
+    out.push_back(Value::tuple(context, {Value(key), value}));
   }
   return Value::list(context, std::move(out));
 }
@@ -188,6 +188,7 @@ Arguments rest(const Arguments& all, size_t skip) {
 
 // map(attribute='x', default=y) or map('filter', its arguments…).
 Value map(Context& context, const Value& input, Given given) {
+  if (!input.truthy()) return Value::list(context, {});  // none too, as in Jinja
   std::vector<Value> out;
   if (given.raw.positional.empty()) {
     std::string attribute;
@@ -220,6 +221,7 @@ Value map(Context& context, const Value& input, Given given) {
 
 // select('test', …), reject, and with `by_attribute` selectattr('name', 'test', …), rejectattr.
 Value chosen(Context& context, const Value& input, Given given, bool by_attribute, bool wanted) {
+  if (!input.truthy()) return Value::list(context, {});
   const std::vector<Value>& positional = given.raw.positional;
   const size_t skip = by_attribute ? 1 : 0;
   if (positional.size() < skip) context.fail("selectattr needs an attribute");

@@ -41,8 +41,17 @@ bool Value::holds_namespace() const {
 }
 
 Value Value::list(Context& context, std::vector<Value> items) {
+  return sequence(context, std::move(items), false);
+}
+
+Value Value::tuple(Context& context, std::vector<Value> items) {
+  return sequence(context, std::move(items), true);
+}
+
+Value Value::sequence(Context& context, std::vector<Value> items, bool is_tuple) {
   context.charge(items.size() * sizeof(Value));
   auto list = std::make_shared<List>();
+  list->is_tuple = is_tuple;
   for (const Value& item : items) {
     list->depth = std::max(list->depth, item.depth() + 1);
     list->holds_namespace = list->holds_namespace || item.holds_namespace();
@@ -97,6 +106,7 @@ bool equal(Context& context, const Value& a, const Value& b) {
     return *a.string() == *b.string();
   }
   if (a.list() && b.list()) {
+    if (a.list()->is_tuple != b.list()->is_tuple) return false;
     const std::vector<Value>& left = a.list()->items;
     const std::vector<Value>& right = b.list()->items;
     return std::equal(left.begin(), left.end(), right.begin(), right.end(),

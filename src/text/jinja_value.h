@@ -26,6 +26,7 @@ struct List {
   std::vector<Value> items;
   int depth = 1;  // of containers inside one another: bounds recursion over values
   bool holds_namespace = false;
+  bool is_tuple = false;  // printed with (), unequal to any list
 };
 
 struct Dict {
@@ -70,6 +71,7 @@ class Value {
 
   // Throw (through `context`) when nesting or the memory budget is exhausted.
   static Value list(Context& context, std::vector<Value> items);
+  static Value tuple(Context& context, std::vector<Value> items);
   static Value dict(Context& context, std::vector<std::pair<std::string, Value>> entries,
                     bool is_namespace = false);
 
@@ -98,6 +100,8 @@ class Value {
   bool holds_namespace() const;
 
  private:
+  static Value sequence(Context& context, std::vector<Value> items, bool is_tuple);
+
   template <class T>
   T* pointee() const {
     const auto* shared = std::get_if<std::shared_ptr<T>>(&variant_);
