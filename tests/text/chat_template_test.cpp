@@ -1,0 +1,194 @@
+#include "text/chat_template.h"
+
+#include <gmock/gmock.h>
+
+#include <functional>
+
+#include "kvern/error.h"
+
+namespace kvern::text {
+namespace {
+
+using testing::HasSubstr;
+
+TemplateInput conversation() {
+  TemplateInput input;
+  input.messages = {{"system", " Be brief. "}, {"user", "x"}, {"assistant", " y\n"}};
+  input.bos_token = "<s>";
+  input.unix_time_s = 1'700'000'000;
+  return input;
+}
+
+std::string render(const std::string& source) {
+  return ChatTemplate(source).render(conversation());
+}
+
+void expect_error(const std::string& source, Code code, const std::string& part,
+                  TemplateLimits limits = {}) {
+  try {
+    const std::string text = ChatTemplate(source, limits).render(conversation());
+    ADD_FAILURE() << source.substr(0, 200) << " gave '" << text.substr(0, 200) << "'";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    EXPECT_THAT(error.what(), HasSubstr(part));
+  }
+}
+
+// The expected texts of this file are what jinja2 3.1.6 gives in transformers' settings.
+TEST(ChatTemplate, BlocksTrimTheirLine) {
+  EXPECT_EQ(render("  {% if true %}\n yes\n  {% endif %}\nx {% if true %} y {% endif %} z"),
+            " yes\nx  y  z");
+  EXPECT_EQ(render("a {%- if true -%}  b  {%- endif -%} c\n  {{- ' d ' -}}  \n e\n"), "abc d e");
+  EXPECT_EQ(render(" {%+ if true +%}\n p\n {%+ endif %}\nt\n\n"), " \n p\n t\n");
+  EXPECT_EQ(render("a\r\n  {# c #}\r\nb"), "a\nb");
+}
+
+TEST(ChatTemplate, LoopsKnowTheirPlace) {
+  EXPECT_EQ(render("{% for m in messages %}{{ loop.index }}{{ loop.index0 }}{{ loop.first }}"
+                   "{{ loop.last }}{{ loop.length }} {% endfor %}"),
+            "10TrueFalse3 21FalseFalse3 32FalseTrue3 ");
+  EXPECT_EQ(render("{% for i in range(9) if i is odd %}{% if i == 5 %}{% continue %}{% endif %}"
+                   "{% if i > 6 %}{% break %}{% endif %}{{ i }}{% endfor %}"),
+            "13");
+  EXPECT_EQ(render("{% for i in [] %}{% else %}none{% endfor %}"), "none");
+}
+
+TEST(ChatTemplate, LoopsHaveTheirOwnScopeAndNamespacesCrossIt) {
+  EXPECT_EQ(render("{% set n = namespace(a=0) %}{% set x = 1 %}{% for m in messages %}"
+                   "{% set n.a = n.a + 1 %}{% set x = 2 %}{% endfor %}{{ n.a }}{{ x }}"),
+            "31");
+}
+
+TEST(ChatTemplate, ArithmeticIsPythons) {
+  EXPECT_EQ(render("{{ -7 // 2 }} {{ -7 % 3 }} {{ 7 / 2 }} {{ 2 ** -1 }} {{ 1e16 }} {{ 4 / 2 }}"),
+            "-4 2 3.5 0.5 1e+16 2.0");
+  EXPECT_EQ(render("{{ 1 < 2 < 3 }} {{ not 1 == 2 }} {{ 'b' in 'abc' }} {{ 1 == 1.0 }}"),
+            "True True True True");
+}
+
+TEST(ChatTemplate, ValuesPrintAsPythons) {
+  EXPECT_EQ(render("{{ [1, 'a', \"it's\", none, true, (1,)] }} {{ {'k': 1.0} }}{{ nothing }}"),
+            "[1, 'a', \"it's\", None, True, (1,)] {'k': 1.0}");
+  EXPECT_EQ(render("{{ {'a': [1, 'é\"\\n', none], 'b': {}} | tojson }}"),
+            "{\"a\": [1, \"é\\\"\\n\", null], \"b\": {}}");
+}
+
+TEST(ChatTemplate, SlicesAndSubscripts) {
+  EXPECT_EQ(render("{{ messages[-1].role }} {{ messages[1:] | length }} {{ 'naïve'[2:4] }} "
+                   "{{ 'abc'[::-1] }} {{ [1, 2, 3][5:] }} {{ messages[0]['content'] | trim }}"),
+            "assistant 2 ïv cba [] Be brief.");
+}
+
+TEST(ChatTemplate, StringMethods) {
+  EXPECT_EQ(render("{{ 'a</t>b'.split('</t>')[-1] }} {{ 'xxaxx'.strip('x') }} "
+                   "{{ 'aXbX'.replace('X', 'y', 1) }} {{ 'abc'.startswith(('x', 'a')) }} "
+                   "{{ \"it's\".title() }} {{ '-'.join(['a', 'b']) }} {{ '{}!'.format(1) }}"),
+            "b a aybX True It'S a-b 1!");
+}
+
+TEST(ChatTemplate, FiltersOverSequences) {
+  EXPECT_EQ(render("{{ messages | selectattr('role', 'ne', 'user') | map(attribute='role') | "
+                   "join(',') }} {{ x | default('d') }} {{ '' | default('e', true) }} "
+                   "{{ ['b', 'A'] | sort }} {{ [3, 1] | max }} {{ {'b': 1, 'a': 2} | dictsort }}"),
+            "system,assistant d e ['A', 'b'] 3 [('a', 2), ('b', 1)]");
+}
+
+TEST(ChatTemplate, MacrosSeeTheTemplateNotTheLoop) {
+  EXPECT_EQ(render("{% set t = 'T' %}{% macro f(a, b='x') %}[{{ a }}{{ b }}{{ t }}{{ m }}]"
+                   "{% endmacro %}{% for m in [1] %}{{ f(1) }}{{ f(b=3, a=f(2)) }}{% endfor %}"),
+            "[1xT][[2xT]3T]");
+}
+
+TEST(ChatTemplate, SetBlocksRawAndFilters) {
+  EXPECT_EQ(render("{% set x | upper %}a{{ 1 }}b{% endset %}{{ x }}{% raw %}{{ x }}{% endraw %}"
+                   "{% filter upper %}q{% endfilter %}{% generation %}g{% endgeneration %}"),
+            "A1B{{ x }}Qg");
+}
+
+TEST(ChatTemplate, RaiseExceptionGivesTheTemplatesWords) {
+  expect_error("{{ raise_exception('roles must alternate') }}", Code::kInvalidRequest,
+               "roles must alternate");
+}
+
+TEST(ChatTemplate, FaultsNameTheLine) {
+  expect_error("a\n{{ nothing.role }}", Code::kInvalidRequest, "line 2: 'nothing' is undefined");
+  expect_error("\n\n{{ 1 + 'a' }}", Code::kInvalidRequest, "line 3: '+' does not work on int and");
+  expect_error("a\n{% if %}", Code::kInvalidModel, "line 2: expected a value, found %}");
+  expect_error("{% if a %}", Code::kInvalidModel, "has no {% endif %}");
+  expect_error("{% endfor %}", Code::kInvalidModel, "closes nothing");
+  expect_error("{{ 'a", Code::kInvalidModel, "no closing quote");
+  expect_error("{{ a", Code::kInvalidModel, "no end }}");
+}
+
+TEST(ChatTemplate, WhatIsMissingIsRefusedByName) {
+  expect_error("a\n{% include 'x' %}", Code::kUnsupported, "line 2: the statement '{% include %}'");
+  expect_error("{{ 1 | nosuch }}", Code::kUnsupported, "the filter 'nosuch'");
+  expect_error("{{ 1 is nosuch }}", Code::kUnsupported, "the test 'nosuch'");
+  expect_error("{{ [].append(1) }}", Code::kUnsupported, "calling 'append'");
+  EXPECT_EQ(render("{% if false %}{{ 1 | nosuch }}{% endif %}ok"), "ok");
+}
+
+TEST(ChatTemplateHostile, EndlessWorkStops) {
+  expect_error("{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}",
+               Code::kInvalidRequest, "the template uses too much memory");
+  expect_error("{% set x = range(9999) | list %}{% for a in x %}{{ -1 in x }}{% endfor %}",
+               Code::kInvalidRequest, "too many steps");
+  expect_error("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", Code::kInvalidRequest, "deeply");
+  expect_error("{{ range(10 ** 12) }}", Code::kInvalidRequest, "over 100000 items");
+}
+
+TEST(ChatTemplateHostile, MemoryIsBounded) {
+  const TemplateLimits small{.max_output_bytes = 1 << 20};
+  expect_error(
+      "{% set n = namespace(s='x') %}{% for i in range(99) %}{% set n.s = n.s ~ n.s %}"
+      "{% endfor %}",
+      Code::kInvalidRequest, "beyond the limit", small);
+  expect_error("{{ 'x' * 10 ** 15 }}", Code::kInvalidRequest, "beyond the limit");
+  expect_error("{% for i in range(9999) %}{{ 'x' * 1000 }}{% endfor %}", Code::kInvalidRequest,
+               "beyond the limit", small);
+  // Each level holds the one below twice: 2^60 items when written out.
+  expect_error(
+      "{% set n = namespace(l=[1]) %}{% for i in range(60) %}{% set n.l = [n.l, n.l] %}"
+      "{% endfor %}{{ n.l }}",
+      Code::kInvalidRequest, "", small);
+  expect_error(
+      "{% set n = namespace(l=[1]) %}{% for i in range(60) %}{% set n.l = [n.l, n.l] %}"
+      "{% endfor %}{{ n.l == n.l }}",
+      Code::kInvalidRequest, "too many steps");
+}
+
+TEST(ChatTemplateHostile, DepthIsBounded) {
+  const auto repeat = [](const std::string& part, int times) {
+    std::string text;
+    for (int i = 0; i < times; ++i) text += part;
+    return text;
+  };
+  const int many = 100'000;
+  expect_error("{{ " + repeat("(", many) + "1" + repeat(")", many) + " }}", Code::kInvalidModel,
+               "nested deeper");
+  expect_error("{{ " + repeat("not ", many) + "1 }}", Code::kInvalidModel, "nested deeper");
+  expect_error("{{ " + repeat("-", many) + "1 }}", Code::kInvalidModel, "nested deeper");
+  expect_error("{{ 1" + repeat(" + 1", many) + " }}", Code::kInvalidModel, "nested deeper");
+  expect_error("{{ 1" + repeat(" | abs", many) + " }}", Code::kInvalidModel, "nested deeper");
+  expect_error("{{ a" + repeat("[0]", many) + " }}", Code::kInvalidModel, "nested deeper");
+  expect_error(repeat("{% if 1 %}", many), Code::kInvalidModel, "nested deeper");
+  expect_error(
+      "{% set n = namespace(l=[]) %}{% for i in range(9999) %}{% set n.l = [n.l] %}"
+      "{% endfor %}",
+      Code::kInvalidRequest, "nested too deeply");
+  expect_error("{% set n = namespace() %}{% set n.n = [n] %}", Code::kUnsupported,
+               "a namespace inside a namespace");
+}
+
+TEST(ChatTemplateHostile, TextThatIsNotUtf8Passes) {
+  TemplateInput input;
+  input.messages = {{"user", "a\xff\xe2\x82"}};
+  EXPECT_EQ(
+      ChatTemplate("{{ messages[0].content | upper }}{{ messages[0].content[::-1] | length }}")
+          .render(input),
+      "A\xff\xe2\x82"
+      "3");
+}
+
+}  // namespace
+}  // namespace kvern::text
