@@ -1,0 +1,217 @@
+#include "run/engine/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+
+#include "run/engine/generation_state.h"
+#include "run/engine/inbox.h"
+#include "run/engine/load.h"
+#include "run/engine/step_loop.h"
+#include "run/engine/text_thread.h"
+#include "run/engine/validate.h"
+
+namespace kvern::engine {
+namespace {
+
+RequestLimits limits_of(const EngineParts& parts) {
+  RequestLimits out;
+  out.vocabulary_size = parts.vocabulary_size;
+  out.max_context_length = parts.max_context_length;
+  out.kv_capacity_tokens = INT64_MAX;
+  for (const kv::GroupConfig& group : parts.kv_groups) {
+    out.kv_capacity_tokens =
+        std::min(out.kv_capacity_tokens, int64_t{group.num_pages} * group.page_tokens);
+  }
+  out.has_tokenizer = parts.tokenizer != nullptr;
+  return out;
+}
+
+std::vector<exec::InstructionInfo> instructions_of(const EngineParts& parts) {
+  const auto* executor = dynamic_cast<const exec::PlanExecutor*>(parts.executor.get());
+  return executor == nullptr ? std::vector<exec::InstructionInfo>() : executor->instructions();
+}
+
+}  // namespace
+
+struct Engine::State {
+  const RequestLimits limits;
+  const std::vector<exec::InstructionInfo> instructions;
+  const std::vector<int32_t> model_stop_ids;
+  const std::shared_ptr<const text::Tokenizer> tokenizer;
+  const std::shared_ptr<Inbox> inbox = std::make_shared<Inbox>();
+  std::atomic<int64_t> next_seq{1};
+
+  mutable std::mutex stats_mutex;
+  EngineStats stats;
+  bool device_broke = false;
+
+  // The engine thread's own.
+  StepLoop loop;
+  std::unordered_map<kv::SeqId, std::shared_ptr<GenerationState>> generations;
+
+  TextThread text;
+  std::thread thread;
+
+  explicit State(EngineParts parts)
+      : limits(limits_of(parts)),
+        instructions(instructions_of(parts)),
+        model_stop_ids(std::move(parts.model_stop_ids)),
+        tokenizer(parts.tokenizer),
+        loop(std::move(parts.executor), std::move(parts.kv_groups), std::move(parts.scheduler)),
+        text(tokenizer, inbox) {
+    publish_stats();
+    thread = std::thread([this] { run(); });
+  }
+
+  ~State() {
+    inbox->close();
+    thread.join();
+  }
+
+  void run();
+  void handle(Inbox::Content& content);
+  void deliver();
+  void shut_down();
+  void publish_stats();
+};
+
+// The engine thread: whatever came, then a step; sleeps when neither is there.
+void Engine::State::run() {
+  StepOutcome outcome = StepOutcome::kIdle;
+  for (;;) {
+    const bool idle = outcome == StepOutcome::kIdle;
+    Inbox::Content content = inbox->take(idle ? Inbox::Wait::kYes : Inbox::Wait::kNo,
+                                         loop.scheduler().idle() || !loop.healthy());
+    handle(content);
+    if (content.closed) return shut_down();
+    outcome = loop.run_step();
+    deliver();
+    publish_stats();
+  }
+}
+
+void Engine::State::handle(Inbox::Content& content) {
+  sched::Scheduler& scheduler = loop.scheduler();
+  for (Inbox::Submitted& submitted : content.submitted) {
+    text.add(submitted.generation);
+    generations.emplace(submitted.request.id, std::move(submitted.generation));
+    scheduler.submit(std::move(submitted.request));
+  }
+  for (const kv::SeqId seq : content.flow) {
+    const auto it = generations.find(seq);
+    if (it != generations.end()) scheduler.set_paused(seq, it->second->wants_pause());
+  }
+  for (const Inbox::Finished& finished : content.finished) {
+    scheduler.finish(finished.seq, finished.reason, "");
+  }
+  if (!loop.healthy()) scheduler.finish_all(sched::FinishReason::kFailed, loop.fault());
+}
+
+void Engine::State::deliver() {
+  std::vector<sched::Event> events = loop.scheduler().take_events();
+  for (const sched::Event& event : events) {
+    if (event.kind == sched::EventKind::kFinished) generations.erase(event.seq);
+  }
+  text.post(std::move(events), Clock::now());
+}
+
+void Engine::State::shut_down() {
+  loop.scheduler().finish_all(sched::FinishReason::kCancelled, "");
+  while (loop.run_step() != StepOutcome::kIdle) {  // the last releases
+  }
+  deliver();
+  publish_stats();
+}
+
+void Engine::State::publish_stats() {
+  const StepCounters& counters = loop.counters();
+  const std::scoped_lock lock(stats_mutex);
+  stats.steps = counters.steps;
+  stats.prefill_tokens = counters.prefill_tokens;
+  stats.decode_tokens = counters.decode_tokens;
+  stats.prefill_ms = counters.prefill_ms;
+  stats.decode_ms = counters.decode_ms;
+  stats.scheduler = loop.scheduler().counts();
+  stats.pages = loop.pages().counts();
+  stats.healthy = loop.healthy();
+  stats.fault = loop.fault();
+  device_broke = loop.device_broke();
+}
+
+Engine::Engine(std::shared_ptr<const plan::PlanFile> file, const EngineOptions& options)
+    : Engine(load_parts(std::move(file), options)) {}
+
+Engine::Engine(EngineParts parts) : state_(std::make_unique<State>(std::move(parts))) {}
+
+Engine::~Engine() = default;
+
+std::shared_ptr<Generation> Engine::submit(RequestSpec spec) {
+  validate(spec, state_->limits);
+  {
+    const std::scoped_lock lock(state_->stats_mutex);
+    if (!state_->stats.healthy) {
+      throw Error(state_->device_broke ? Code::kDevice : Code::kInternal,
+                  "engine: unhealthy since: " + state_->stats.fault + "; load the plan again");
+    }
+  }
+  std::vector<std::string> stop_strings = std::move(spec.stop_strings);
+  sched::Request request = to_request(std::move(spec), state_->limits, state_->model_stop_ids);
+  request.id = kv::SeqId(state_->next_seq.fetch_add(1));
+  auto generation = std::make_shared<GenerationState>(request.id, request.prompt_ids.size(),
+                                                      std::move(stop_strings), state_->inbox);
+  auto handle = std::make_shared<GenerationHandle>(generation);
+  state_->inbox->submit({std::move(request), std::move(generation)});
+  return handle;
+}
+
+void Engine::score(std::vector<int32_t> ids, std::vector<int32_t> rows, const OnLogits& on_logits) {
+  RequestSpec spec;
+  spec.prompt_ids = std::move(ids);
+  spec.purpose = step::Purpose::kExport;
+  spec.export_rows = rows;
+  const std::shared_ptr<Generation> generation = submit(std::move(spec));
+  const auto vocabulary = static_cast<size_t>(state_->limits.vocabulary_size);
+  Event event;
+  while (generation->next(event)) {
+    if (event.kind == EventKind::kFailed) throw Error(Code::kInternal, event.message);
+    if (event.kind != EventKind::kLogits) continue;
+    const size_t num_rows = event.logits.size() / vocabulary;
+    for (size_t r = 0; r < num_rows; ++r) {
+      on_logits(rows[static_cast<size_t>(event.first_row) + r],
+                std::span(event.logits).subspan(r * vocabulary, vocabulary));
+    }
+  }
+}
+
+EngineStats Engine::stats() const {
+  const std::scoped_lock lock(state_->stats_mutex);
+  return state_->stats;
+}
+
+void Engine::wait_idle() {
+  state_->inbox->wait_idle();
+  state_->text.wait_drained();
+}
+
+std::vector<exec::InstructionInfo> Engine::instructions() const {
+  return state_->instructions;
+}
+
+int64_t Engine::max_context_length() const {
+  return state_->limits.max_context_length;
+}
+
+int64_t Engine::vocabulary_size() const {
+  return state_->limits.vocabulary_size;
+}
+
+const text::Tokenizer* Engine::tokenizer() const {
+  return state_->tokenizer.get();
+}
+
+}  // namespace kvern::engine

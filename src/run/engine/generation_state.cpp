@@ -1,0 +1,108 @@
+#include "run/engine/generation_state.h"
+
+#include <utility>
+
+namespace kvern::engine {
+namespace {
+
+double ms_between(Clock::time_point from, Clock::time_point to) {
+  if (from == Clock::time_point() || to < from) return 0.0;
+  return std::chrono::duration<double, std::milli>(to - from).count();
+}
+
+double per_second(int64_t tokens, double ms) {
+  return ms > 0.0 ? static_cast<double>(tokens) * 1000.0 / ms : 0.0;
+}
+
+}  // namespace
+
+double Timings::prefill_tokens_per_s() const {
+  return per_second(prompt_tokens, prefill_ms);
+}
+
+double Timings::decode_tokens_per_s() const {
+  return per_second(answer_tokens - 1, decode_ms);
+}
+
+GenerationState::GenerationState(kv::SeqId seq, size_t prompt_tokens,
+                                 std::vector<std::string> stop_strings,
+                                 std::shared_ptr<Inbox> inbox)
+    : seq_(seq),
+      stop_strings_(std::move(stop_strings)),
+      inbox_(std::move(inbox)),
+      prompt_tokens_(prompt_tokens),
+      submitted_(Clock::now()) {}
+
+void GenerationState::note_started(Clock::time_point at) {
+  const std::scoped_lock lock(mutex_);
+  started_ = at;
+}
+
+void GenerationState::note_token(int32_t id, Clock::time_point at) {
+  const std::scoped_lock lock(mutex_);
+  ids_.push_back(id);
+  if (ids_.size() == 1) first_token_ = at;
+  last_token_ = at;
+}
+
+void GenerationState::push(Event event) {
+  bool pause = false;
+  {
+    const std::scoped_lock lock(mutex_);
+    complete_ |= event.kind == EventKind::kFinished || event.kind == EventKind::kFailed;
+    queued_ += cost(event);
+    events_.push_back(std::move(event));
+    pause = queued_ > kPauseAbove && !paused_ && !complete_;
+    if (pause) paused_ = true;
+  }
+  pushed_.notify_one();
+  // The engine thread reads the present state, so that crossing messages do no harm.
+  if (pause) inbox_->flow_changed(seq_);
+}
+
+bool GenerationState::wants_pause() const {
+  const std::scoped_lock lock(mutex_);
+  return paused_;
+}
+
+bool GenerationState::next(Event& event) {
+  bool resume = false;
+  {
+    std::unique_lock lock(mutex_);
+    pushed_.wait(lock, [&] { return !events_.empty() || complete_; });
+    if (events_.empty()) return false;
+    event = std::move(events_.front());
+    events_.pop_front();
+    queued_ -= cost(event);
+    resume = paused_ && queued_ < kResumeBelow;
+    if (resume) paused_ = false;
+  }
+  if (resume) inbox_->flow_changed(seq_);
+  return true;
+}
+
+void GenerationState::cancel() {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (complete_) return;
+  }
+  inbox_->finish(seq_, FinishReason::kCancelled);
+}
+
+std::vector<int32_t> GenerationState::ids() const {
+  const std::scoped_lock lock(mutex_);
+  return ids_;
+}
+
+Timings GenerationState::timings() const {
+  const std::scoped_lock lock(mutex_);
+  Timings out;
+  out.queue_ms = ms_between(submitted_, started_);
+  out.prefill_ms = ms_between(started_, first_token_);
+  out.decode_ms = ms_between(first_token_, last_token_);
+  out.prompt_tokens = static_cast<int64_t>(prompt_tokens_);
+  out.answer_tokens = static_cast<int64_t>(ids_.size());
+  return out;
+}
+
+}  // namespace kvern::engine

@@ -1,0 +1,77 @@
+// What a generation's consumer, the text thread and the engine thread share.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+
+#include "run/engine/generation.h"
+#include "run/engine/inbox.h"
+
+namespace kvern::engine {
+
+using Clock = std::chrono::steady_clock;
+
+class GenerationState {
+ public:
+  GenerationState(kv::SeqId seq, size_t prompt_tokens, std::vector<std::string> stop_strings,
+                  std::shared_ptr<Inbox> inbox);
+
+  kv::SeqId seq() const { return seq_; }
+  const std::vector<std::string>& stop_strings() const { return stop_strings_; }
+
+  // By the text thread.
+  void note_started(Clock::time_point at);
+  void note_token(int32_t id, Clock::time_point at);
+  void push(Event event);
+
+  // By the engine thread: the consumer is so far behind that the sequence should wait.
+  bool wants_pause() const;
+
+  // By the consumer.
+  bool next(Event& event);
+  void cancel();
+  std::vector<int32_t> ids() const;
+  Timings timings() const;
+
+ private:
+  // Units of waiting work: a token counts 1, a block of logits (megabytes) 128.
+  static constexpr int kPauseAbove = 256;
+  static constexpr int kResumeBelow = 64;
+  static int cost(const Event& event) { return event.kind == EventKind::kLogits ? 128 : 1; }
+
+  const kv::SeqId seq_;
+  const std::vector<std::string> stop_strings_;
+  const std::shared_ptr<Inbox> inbox_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable pushed_;
+  std::deque<Event> events_;
+  int queued_ = 0;
+  bool paused_ = false;
+  bool complete_ = false;  // the last event was pushed
+  std::vector<int32_t> ids_;
+  size_t prompt_tokens_;
+  Clock::time_point submitted_, started_, first_token_, last_token_;
+};
+
+// What submit() hands out: its end is the request's end.
+class GenerationHandle final : public Generation {
+ public:
+  explicit GenerationHandle(std::shared_ptr<GenerationState> state) : state_(std::move(state)) {}
+  ~GenerationHandle() override { state_->cancel(); }
+  GenerationHandle(const GenerationHandle&) = delete;
+  GenerationHandle& operator=(const GenerationHandle&) = delete;
+
+  bool next(Event& event) override { return state_->next(event); }
+  void cancel() override { state_->cancel(); }
+  std::vector<int32_t> ids() const override { return state_->ids(); }
+  Timings timings() const override { return state_->timings(); }
+
+ private:
+  std::shared_ptr<GenerationState> state_;
+};
+
+}  // namespace kvern::engine

@@ -1,0 +1,114 @@
+#include "run/engine/load.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/checked.h"
+#include "device/cpu/cpu_device.h"
+
+namespace kvern::engine {
+namespace {
+
+// More would only be bookkeeping: far above what a CPU or a GPU serves at once.
+constexpr int64_t kMaxSequences = 4096;
+constexpr int32_t kExportRows = 64;  // of logits per step; 12 MB for 49,152 ids
+
+int64_t physical_memory_bytes() {
+  return int64_t{sysconf(_SC_PHYS_PAGES)} * int64_t{sysconf(_SC_PAGESIZE)};
+}
+
+int32_t pick(const char* name, int64_t asked, int64_t from_profile) {
+  if (asked < 0 || asked > from_profile) {
+    throw Error(Code::kInvalidArgument,
+                fmt::format("engine: {} is {}; the plan was built for at most {}", name, asked,
+                            from_profile));
+  }
+  return static_cast<int32_t>(asked == 0 ? from_profile : asked);
+}
+
+sched::SchedulerOptions scheduler_options(const plan::Plan& plan, const EngineOptions& options) {
+  sched::SchedulerOptions out;
+  out.max_tokens_per_step =
+      pick("max_tokens_per_step", options.max_tokens_per_step, plan.profile.tokens.max);
+  const int64_t most_sequences =
+      std::min({plan.profile.sequences.max, kMaxSequences, int64_t{out.max_tokens_per_step}});
+  out.max_sequences = pick("max_sequences", options.max_sequences, most_sequences);
+  out.prefill_chunk_tokens =
+      pick("prefill_chunk_tokens", options.prefill_chunk_tokens, out.max_tokens_per_step);
+  out.max_wanted_rows = std::max(out.max_sequences, kExportRows);
+  for (const plan::KvGroup& group : plan.kv_layout.groups()) {
+    out.page_tokens.push_back(group.page_tokens);
+  }
+  return out;
+}
+
+// Tokens of KV memory: as asked; else every sequence at full length, in half of memory at most.
+int64_t capacity_tokens(const plan::Plan& plan, const EngineOptions& options,
+                        int32_t max_sequences) {
+  const int64_t memory = physical_memory_bytes();
+  const int64_t token_bytes = std::max<int64_t>(1, plan.kv_layout.bytes_per_token());
+  if (options.kv_capacity_tokens < 0 || options.kv_capacity_tokens > memory / token_bytes) {
+    throw Error(Code::kOutOfMemory,
+                fmt::format("engine: {} tokens of KV capacity need {} bytes each; this machine has "
+                            "{} bytes. Ask for fewer",
+                            options.kv_capacity_tokens, token_bytes, memory));
+  }
+  if (options.kv_capacity_tokens > 0) return options.kv_capacity_tokens;
+  const int64_t longest = plan.profile.context_length.max;
+  return std::max<int64_t>(1, std::min(max_sequences * longest, memory / 2 / token_bytes));
+}
+
+std::vector<kv::GroupConfig> kv_groups(const plan::Plan& plan, int64_t tokens,
+                                       int32_t max_sequences) {
+  std::vector<kv::GroupConfig> out;
+  for (const plan::KvGroup& group : plan.kv_layout.groups()) {
+    // Every sequence may leave its last page unfilled.
+    const int64_t pages = ceil_div(tokens, group.page_tokens) + max_sequences - 1;
+    if (pages > INT32_MAX) {
+      throw Error(Code::kOutOfMemory, fmt::format("engine: {} KV pages; ask for fewer", pages));
+    }
+    out.push_back({static_cast<int32_t>(pages), group.page_tokens, 0});
+  }
+  return out;
+}
+
+std::vector<int32_t> stop_ids(const plan::Plan& plan) {
+  std::vector<int32_t> out = plan.generation.stop_ids;
+  out.insert(out.end(), plan.text.stop_ids.begin(), plan.text.stop_ids.end());
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  return out;
+}
+
+}  // namespace
+
+EngineParts load_parts(std::shared_ptr<const plan::PlanFile> file, const EngineOptions& options) {
+  const plan::Plan& plan = file->plan();
+  if (options.verify) file->verify_weights({});
+  EngineParts parts;
+  parts.scheduler = scheduler_options(plan, options);
+  const int32_t max_sequences = parts.scheduler.max_sequences;
+  parts.kv_groups = kv_groups(plan, capacity_tokens(plan, options, max_sequences), max_sequences);
+  if (!plan.text.empty()) parts.tokenizer = std::make_shared<const text::Tokenizer>(plan.text);
+  parts.model_stop_ids = stop_ids(plan);
+  parts.vocabulary_size = plan.vocabulary_size;
+  parts.max_context_length = plan.profile.context_length.max;
+
+  exec::PlanExecutorOptions exec_options;
+  exec_options.weights_memory = options.weights_memory;
+  exec_options.plain_kernels = options.plain_kernels;
+  for (const kv::GroupConfig& group : parts.kv_groups) {
+    exec_options.num_pages.push_back(group.num_pages);
+  }
+  exec_options.max_tokens = parts.scheduler.max_tokens_per_step;
+  exec_options.max_sequences = max_sequences;
+  exec_options.max_wanted_rows = parts.scheduler.max_wanted_rows;
+  std::shared_ptr<device::Device> device = device::create_cpu_device(options.num_threads);
+  parts.executor =
+      std::make_unique<exec::PlanExecutor>(std::move(file), std::move(device), exec_options);
+  return parts;
+}
+
+}  // namespace kvern::engine

@@ -1,0 +1,82 @@
+#include "run/engine/step_loop.h"
+
+#include <chrono>
+#include <utility>
+
+#include "base/log.h"
+#include "kvern/error.h"
+
+namespace kvern::engine {
+
+StepLoop::StepLoop(std::unique_ptr<exec::Executor> executor, std::vector<kv::GroupConfig> kv_groups,
+                   sched::SchedulerOptions options)
+    : executor_(std::move(executor)),
+      pages_(std::move(kv_groups)),
+      scheduler_(std::move(options)) {}
+
+StepOutcome StepLoop::step() {
+  batch_ = scheduler_.next(pages_.available());  // admits, chunks, preempts; touches no page
+  if (batch_.empty()) return StepOutcome::kIdle;
+  auto lease = pages_.exchange(batch_.releases(), batch_.needs());  // all or nothing
+  const step::StepResult result = executor_->run(batch_, lease);    // a throw returns the pages
+  lease.commit();
+  committed_ = true;
+  scheduler_.apply(batch_, result);
+  return StepOutcome::kRan;
+}
+
+StepOutcome StepLoop::run_step() {
+  if (!healthy()) return StepOutcome::kIdle;
+  const auto begin = std::chrono::steady_clock::now();
+  batch_ = {};
+  committed_ = false;
+  try {
+    const StepOutcome outcome = step();
+    if (outcome == StepOutcome::kRan) {
+      count(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
+                .count());
+    }
+#ifndef NDEBUG
+    pages_.check_invariant();
+#endif
+    return outcome;
+  } catch (const DeviceError& error) {
+    device_broke_ = true;
+    turn_unhealthy(error.what());
+  } catch (const std::exception& error) {
+    log::error("engine: a step failed: {}", error.what());
+    abandon(error.what());
+  }
+  return StepOutcome::kFailed;
+}
+
+// Prompt chunks and single tokens share steps: such a step counts as prefill.
+void StepLoop::count(double ms) {
+  if (batch_.sequences.empty()) return;
+  bool decode = true;
+  for (const step::SequenceInput& part : batch_.sequences) {
+    decode &= part.count == 1 && part.start > 0;
+  }
+  ++counters_.steps;
+  (decode ? counters_.decode_tokens : counters_.prefill_tokens) += batch_.num_tokens();
+  (decode ? counters_.decode_ms : counters_.prefill_ms) += ms;
+}
+
+void StepLoop::abandon(const std::string& message) {
+  // Without a batch, or once its pages are the sequences' own, there is nothing to take back.
+  if (committed_ || batch_.empty()) return turn_unhealthy(message);
+  try {
+    scheduler_.abandon(batch_, message);
+    pages_.check_invariant();
+  } catch (const std::exception& error) {
+    turn_unhealthy(error.what());
+  }
+}
+
+void StepLoop::turn_unhealthy(const std::string& message) {
+  log::error("engine: unhealthy from now on: {}", message);
+  fault_ = message.empty() ? "unknown fault" : message;
+  scheduler_.finish_all(sched::FinishReason::kFailed, fault_);
+}
+
+}  // namespace kvern::engine

@@ -1,0 +1,57 @@
+// One engine's steps: the transaction between scheduler, pages and executor, and what becomes of a
+// step that fails. Used by one thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "run/exec/executor.h"
+#include "run/kv/page_pool.h"
+#include "run/sched/scheduler.h"
+
+namespace kvern::engine {
+
+enum class StepOutcome : uint8_t { kIdle, kRan, kFailed };
+
+struct StepCounters {
+  int64_t steps = 0;
+  int64_t prefill_tokens = 0, decode_tokens = 0;
+  double prefill_ms = 0, decode_ms = 0;
+};
+
+class StepLoop {
+ public:
+  StepLoop(std::unique_ptr<exec::Executor> executor, std::vector<kv::GroupConfig> kv_groups,
+           sched::SchedulerOptions options);
+
+  // The next step. Never throws: a step that does fails its own requests; a broken device or broken
+  // page accounts turn the loop unhealthy, and then every request fails.
+  StepOutcome run_step();
+
+  sched::Scheduler& scheduler() { return scheduler_; }
+  const sched::Scheduler& scheduler() const { return scheduler_; }
+  const kv::PagePool& pages() const { return pages_; }
+  const exec::Executor& executor() const { return *executor_; }
+  const StepCounters& counters() const { return counters_; }
+  bool healthy() const { return fault_.empty(); }
+  const std::string& fault() const { return fault_; }
+  bool device_broke() const { return device_broke_; }
+
+ private:
+  StepOutcome step();
+  void count(double ms);
+  void abandon(const std::string& message);
+  void turn_unhealthy(const std::string& message);
+
+  std::unique_ptr<exec::Executor> executor_;
+  kv::PagePool pages_;
+  sched::Scheduler scheduler_;
+  step::StepBatch batch_;   // of the step that runs
+  bool committed_ = false;  // its pages are the sequences'
+  StepCounters counters_;
+  std::string fault_;
+  bool device_broke_ = false;
+};
+
+}  // namespace kvern::engine
