@@ -1,0 +1,116 @@
+#include "kernels/elementwise.h"
+
+#include <cmath>
+
+#include "tests/kernels/cases.h"
+#include "tests/kernels/run_op.h"
+
+namespace kvern::kernels {
+namespace {
+
+using testing::Rows;
+
+double wanted(ElementwiseOp op, double a, double b) {
+  const double silu = a / (1.0 + std::exp(-a));
+  switch (op) {
+    case ElementwiseOp::kAdd:
+      return a + b;
+    case ElementwiseOp::kMul:
+      return a * b;
+    case ElementwiseOp::kSilu:
+      return silu;
+    case ElementwiseOp::kSiluMul:
+      break;
+  }
+  return silu * b;
+}
+
+Rows run(const ElementwiseDesc& desc, const std::string& name, Rows& a, Rows& b, int64_t rows,
+         int threads) {
+  Rows y(rows, desc.dim, testing::kUntouched);
+  const auto op = testing::prepare("elementwise", desc, name);
+  std::vector<Operand> inputs = {a.operand(a.rows - rows, rows)};
+  if (desc.op != ElementwiseOp::kSilu) inputs.push_back(b.operand(b.rows - rows, rows));
+  testing::run_op(*op, inputs, {y.operand()}, threads);
+  return y;
+}
+
+ElementwiseOp op_of(const std::string& name) {
+  if (name == "add") return ElementwiseOp::kAdd;
+  if (name == "mul") return ElementwiseOp::kMul;
+  if (name == "silu") return ElementwiseOp::kSilu;
+  if (name == "silu_mul") return ElementwiseOp::kSiluMul;
+  throw std::runtime_error("op " + name);
+}
+
+TEST(Elementwise, Cases) {
+  for (const testing::Case& c : testing::read_cases("elementwise")) {
+    SCOPED_TRACE(c.line());
+    const ElementwiseDesc desc{op_of(c.text("op")), c.integer("dim")};
+    const auto counts = c.integers("rows");
+    const int64_t most = counts.back();
+    Rows a = Rows::random(most, desc.dim, 1);
+    Rows b = Rows::random(most, desc.dim, 2);
+    for (const Candidate& candidate : testing::runnable("elementwise", desc)) {
+      SCOPED_TRACE(candidate.name);
+      const Rows all = run(desc, candidate.name, a, b, most, 1);
+      for (int64_t r = 0; r < most; ++r) {
+        for (int64_t i = 0; i < desc.dim; ++i) {
+          const double value = wanted(desc.op, a.at(r, i), b.at(r, i));
+          ASSERT_NEAR(all.at(r, i), value, 4e-7 * std::fabs(value)) << r << ", " << i;
+        }
+      }
+      for (const int64_t rows : counts) {
+        const Rows got = run(desc, candidate.name, a, b, rows, static_cast<int>(rows % 3) + 1);
+        EXPECT_TRUE(got.gaps_untouched());
+        for (int64_t r = 0; r < rows; ++r) {
+          for (int64_t i = 0; i < desc.dim; ++i) {
+            ASSERT_TRUE(testing::same_bits(got.at(r, i), all.at(most - rows + r, i)));
+          }
+        }
+      }
+    }
+  }
+}
+
+// Every magnitude that exp can meet, and the values beyond.
+TEST(Elementwise, SiluFromEndToEnd) {
+  const ElementwiseDesc desc{ElementwiseOp::kSilu, 4001};
+  Rows a(1, desc.dim, 0.0f);
+  for (int64_t i = 0; i < desc.dim; ++i) a.at(0, i) = 0.05f * static_cast<float>(i - 2000);
+  a.at(0, 0) = -std::numeric_limits<float>::max();
+  a.at(0, 1) = std::numeric_limits<float>::max();
+  a.at(0, 2) = std::nanf("");
+  for (const Candidate& candidate : testing::runnable("elementwise", desc)) {
+    SCOPED_TRACE(candidate.name);
+    const Rows y = run(desc, candidate.name, a, a, 1, 1);
+    EXPECT_EQ(y.at(0, 0), 0.0f);
+    EXPECT_EQ(y.at(0, 1), std::numeric_limits<float>::max());
+    EXPECT_TRUE(std::isnan(y.at(0, 2)));
+    for (int64_t i = 3; i < desc.dim; ++i) {
+      const double value = wanted(desc.op, a.at(0, i), 0);
+      // Below -87 the f32 value of 1 + exp(-a) loses range, not accuracy worth keeping.
+      ASSERT_NEAR(y.at(0, i), value, 4e-7 * std::fabs(value) + 1e-36) << a.at(0, i);
+    }
+  }
+}
+
+TEST(Elementwise, OutputMayBeAnInput) {
+  const ElementwiseDesc desc{ElementwiseOp::kSiluMul, 50};
+  for (const Candidate& candidate : testing::runnable("elementwise", desc)) {
+    Rows a = Rows::random(2, 50, 1);
+    Rows b = Rows::random(2, 50, 2);
+    const Rows apart = run(desc, candidate.name, a, b, 2, 1);
+    const auto op = testing::prepare("elementwise", desc, candidate.name);
+    testing::run_op(*op, {a.operand(), b.operand()}, {a.operand()});
+    for (int64_t i = 0; i < 50; ++i) EXPECT_EQ(a.at(1, i), apart.at(1, i));
+  }
+}
+
+TEST(Elementwise, RefusesDescsOfDamagedPlans) {
+  EXPECT_THROW(ElementwiseFamily::validate({ElementwiseOp::kAdd, 0}), Error);
+  EXPECT_THROW(ElementwiseFamily::validate({static_cast<ElementwiseOp>(4), 8}), Error);
+}
+
+}  // namespace
+}  // namespace kvern::kernels
