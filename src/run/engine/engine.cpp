@@ -115,7 +115,11 @@ void Engine::State::handle(Inbox::Content& content) {
 void Engine::State::deliver() {
   std::vector<sched::Event> events = loop.scheduler().take_events();
   for (const sched::Event& event : events) {
-    if (event.kind == sched::EventKind::kFinished) generations.erase(event.seq);
+    if (event.kind == sched::EventKind::kFinished) {
+      generations.erase(event.seq);
+    } else if (generations.at(event.seq)->note_posted(event.kind)) {
+      loop.scheduler().set_paused(event.seq, true);
+    }
   }
   text.post(std::move(events), Clock::now());
 }

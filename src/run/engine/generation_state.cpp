@@ -46,18 +46,20 @@ void GenerationState::note_token(int32_t id, Clock::time_point at) {
 }
 
 void GenerationState::push(Event event) {
-  bool pause = false;
   {
     const std::scoped_lock lock(mutex_);
     complete_ |= event.kind == EventKind::kFinished || event.kind == EventKind::kFailed;
-    queued_ += cost(event);
     events_.push_back(std::move(event));
-    pause = queued_ > kPauseAbove && !paused_ && !complete_;
-    if (pause) paused_ = true;
   }
   pushed_.notify_one();
-  // The engine thread reads the present state, so that crossing messages do no harm.
-  if (pause) inbox_->flow_changed(seq_);
+}
+
+bool GenerationState::note_posted(sched::EventKind kind) {
+  const std::scoped_lock lock(mutex_);
+  if (kind == sched::EventKind::kToken) in_flight_ += kTokenCost;
+  if (kind == sched::EventKind::kLogits) in_flight_ += kLogitsCost;
+  paused_ |= in_flight_ >= kPauseAt;
+  return paused_;
 }
 
 bool GenerationState::wants_pause() const {
@@ -73,10 +75,12 @@ bool GenerationState::next(Event& event) {
     if (events_.empty()) return false;
     event = std::move(events_.front());
     events_.pop_front();
-    queued_ -= cost(event);
-    resume = paused_ && queued_ < kResumeBelow;
+    if (event.kind == EventKind::kToken) in_flight_ -= kTokenCost;
+    if (event.kind == EventKind::kLogits) in_flight_ -= kLogitsCost;
+    resume = paused_ && in_flight_ <= kResumeAt;
     if (resume) paused_ = false;
   }
+  // The engine thread reads the state of that moment, so that crossing messages do no harm.
   if (resume) inbox_->flow_changed(seq_);
   return true;
 }

@@ -27,7 +27,9 @@ class GenerationState {
   void note_token(int32_t id, Clock::time_point at);
   void push(Event event);
 
-  // By the engine thread: the consumer is so far behind that the sequence should wait.
+  // By the engine thread, before it posts an event: true when the consumer is so far behind that
+  // the sequence should wait. Counted here and not in the queue, because the text thread may lag.
+  bool note_posted(sched::EventKind kind);
   bool wants_pause() const;
 
   // By the consumer.
@@ -38,9 +40,9 @@ class GenerationState {
 
  private:
   // Units of waiting work: a token counts 1, a block of logits (megabytes) 128.
-  static constexpr int kPauseAbove = 256;
-  static constexpr int kResumeBelow = 64;
-  static int cost(const Event& event) { return event.kind == EventKind::kLogits ? 128 : 1; }
+  static constexpr int kPauseAt = 256;
+  static constexpr int kResumeAt = 64;
+  static constexpr int kTokenCost = 1, kLogitsCost = 128;
 
   const kv::SeqId seq_;
   const std::vector<std::string> stop_strings_;
@@ -49,7 +51,7 @@ class GenerationState {
   mutable std::mutex mutex_;
   std::condition_variable pushed_;
   std::deque<Event> events_;
-  int queued_ = 0;
+  int in_flight_ = 0;  // posted, not yet taken
   bool paused_ = false;
   bool complete_ = false;  // the last event was pushed
   std::vector<int32_t> ids_;

@@ -159,8 +159,7 @@ TEST(Engine, ASlowConsumerPausesOnlyItself) {
   const auto quick = fake.engine->submit(spec_of({2}, 1500));
   EXPECT_EQ(drain(*quick).finish_reason, FinishReason::kLength);
   EXPECT_EQ(quick->ids(), fake_answer({2}, 1500));
-  // Its queue holds 256; a few more were on their way when it was paused.
-  EXPECT_LT(slow->ids().size(), 1000u);
+  EXPECT_LE(slow->ids().size(), 256u);
   EXPECT_EQ(drain(*slow).finish_reason, FinishReason::kLength);
   EXPECT_EQ(slow->ids(), fake_answer({1}, 2000));
 }
@@ -168,7 +167,7 @@ TEST(Engine, ASlowConsumerPausesOnlyItself) {
 TEST(Engine, ShutsDownUnderLoad) {
   std::vector<std::shared_ptr<Generation>> generations;
   {
-    FakeEngine fake = make_fake_engine();
+    FakeEngine fake = make_fake_engine(/*num_pages=*/1 << 16);
     for (int i = 0; i < 20; ++i) {
       generations.push_back(fake.engine->submit(spec_of({i}, 100000)));
     }
