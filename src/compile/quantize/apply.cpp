@@ -24,8 +24,7 @@ QuantFormat choose(const QuantFormat& exact, WeightChoice choice) {
     case WeightChoice::kInt4: {
       // Codes that have four bits already stay; only scales are rounded, where they are f32.
       QuantFormat format = kInt4;
-      if (exact.storage == DType::kI4 && exact.group == kInt4.group)
-        format.has_min = exact.has_min;
+      if (exact.storage == DType::kI4 && exact.group == kInt4.group) format.has_min = exact.has_min;
       return format;
     }
   }

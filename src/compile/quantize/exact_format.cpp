@@ -55,7 +55,8 @@ bool holds_exactly(const QuantFormat& target, const QuantFormat& source) {
   if (!target.quantised()) {
     return target.storage == DType::kF32 || target.storage == source.storage;
   }
-  return holds_codes(target, source) && (target.scale == DType::kF32 || source.scale == target.scale);
+  return holds_codes(target, source) &&
+         (target.scale == DType::kF32 || source.scale == target.scale);
 }
 
 std::string source_names(const ir::Graph& graph, const ir::Weight& weight) {

@@ -27,8 +27,7 @@ void round_floats(const float* x, int64_t k, std::byte* to) {
   }
 }
 
-void store_floats(const float* x, int64_t row, const std::string& weight,
-                  kernels::CodedRows& to) {
+void store_floats(const float* x, int64_t row, const std::string& weight, kernels::CodedRows& to) {
   const int64_t row_bytes = dtype_bytes(to.format.storage, to.k);
   std::byte* out = to.codes.data() + row * row_bytes;
   switch (to.format.storage) {

@@ -73,8 +73,8 @@ RecipeRows::RecipeRows(const ir::Graph& graph, const ir::Weight& weight, const F
 
 void RecipeRows::check_source(const ir::WeightSource& source) const {
   if (source.file < 0 || static_cast<size_t>(source.file) >= files_.size()) {
-    refuse(weight_.name, fmt::format("source '{}' is in file {} of {}", source.name, source.file,
-                                     files_.size()));
+    refuse(weight_.name,
+           fmt::format("source '{}' is in file {} of {}", source.name, source.file, files_.size()));
   }
   const ir::SourceTypeInfo& type = ir::source_type_info(source.type);
   const int64_t elements = num_elements(source.shape);
@@ -86,8 +86,8 @@ void RecipeRows::check_source(const ir::WeightSource& source) const {
     refuse(weight_.name,
            fmt::format("source '{}' ({} {}) takes {} bytes at {} of '{}', which has {}; the file "
                        "is not the one that was imported",
-                       source.name, type.name, to_string(source.shape), source.bytes,
-                       source.offset, file.path(), file.bytes().size()));
+                       source.name, type.name, to_string(source.shape), source.bytes, source.offset,
+                       file.path(), file.bytes().size()));
   }
 }
 
@@ -164,8 +164,7 @@ void RecipeRows::store(int64_t row, kernels::CodedRows& to) {
       if (holds_codes(to.format, exact)) return copy_codes(from, row, to);
       if (!exact.quantised() && exact.storage == to.format.storage) {
         const auto row_bytes = static_cast<size_t>(dtype_bytes(exact.storage, k_));
-        std::memcpy(to.codes.data() + static_cast<size_t>(row) * row_bytes, bytes(from),
-                    row_bytes);
+        std::memcpy(to.codes.data() + static_cast<size_t>(row) * row_bytes, bytes(from), row_bytes);
         return;
       }
     }

@@ -58,8 +58,8 @@ TEST_F(E2eSmolLm2Import, GraphIsWellFormedAndPrintsAndParses) {
   EXPECT_EQ(model.graph.weights.size(), 272u);
   std::map<std::string, int> formats;
   for (const ir::Weight& weight : model.graph.weights) ++formats[to_string(weight.storage)];
-  EXPECT_EQ(formats, (std::map<std::string, int>{
-                         {"f32", 61}, {"i4 g32 f16 min", 210}, {"i8 g32 f16", 1}}));
+  EXPECT_EQ(formats,
+            (std::map<std::string, int>{{"f32", 61}, {"i4 g32 f16 min", 210}, {"i8 g32 f16", 1}}));
   const std::string text = ir::print(model.graph);
   EXPECT_EQ(ir::print(ir::parse(text)), text);
 }

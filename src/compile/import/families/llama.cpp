@@ -56,16 +56,14 @@ ValueId attention(Llama& m, ValueId x, int64_t layer, const std::string& at) {
   append.slot = layer;
   append.kv_heads = c.num_kv_heads;
   append.dim_k = append.dim_v = c.head_dim;
-  const ValueId kv =
-      m.graph.add1(ops::kKvAppend, {k_turned, v}, Attrs::of(append), at + ".kv");
+  const ValueId kv = m.graph.add1(ops::kKvAppend, {k_turned, v}, Attrs::of(append), at + ".kv");
   ir::KvAttentionAttrs attend;
   attend.slot = layer;
   attend.heads = c.num_heads;
   attend.kv_heads = c.num_kv_heads;
   attend.dim_k = attend.dim_v = c.head_dim;
   attend.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(c.head_dim)));
-  const ValueId y =
-      m.graph.add1(ops::kKvAttention, {q_turned, kv}, Attrs::of(attend), at + ".y");
+  const ValueId y = m.graph.add1(ops::kKvAttention, {q_turned, kv}, Attrs::of(attend), at + ".y");
   return linear(m, y, c.hidden_size, q_size, at + ".o");
 }
 
@@ -101,9 +99,8 @@ void build_llama(const LlamaConfig& config, WeightSet& weights, ir::Graph& graph
   const ValueId frequencies = graph.add1(
       ops::kRopeFrequencies, {},
       Attrs::of(ir::RopeFrequencyAttrs{config.rope_base, config.rotary_dim}), "rope.frequencies");
-  const std::vector<ValueId> angles =
-      graph.add(ops::kRopeAngles, {positions, frequencies}, ops::kRopeAngles.default_attrs(),
-                "rope.angles");
+  const std::vector<ValueId> angles = graph.add(ops::kRopeAngles, {positions, frequencies},
+                                                ops::kRopeAngles.default_attrs(), "rope.angles");
   Llama m{config, weights, graph, angles.at(0), angles.at(1)};
 
   const Shape table_shape = {config.vocabulary_size, config.hidden_size};
@@ -111,7 +108,8 @@ void build_llama(const LlamaConfig& config, WeightSet& weights, ir::Graph& graph
   ValueId x = plain(m, ops::kEmbedding, {ids, table}, "embed");
   for (int64_t i = 0; i < config.num_layers; ++i) x = layer(m, x, i);
   x = norm(m, x, "norm");
-  const ValueId head = weights.has("head.weight") ? weights.take("head.weight", table_shape) : table;
+  const ValueId head =
+      weights.has("head.weight") ? weights.take("head.weight", table_shape) : table;
   const ValueId logits = plain(m, ops::kLinear, {x, head}, "logits");
   graph.add(ops::kOutput, {logits}, Attrs::of(ir::OutputAttrs{"logits"}), "out");
 }

@@ -24,8 +24,9 @@ struct LlamaConfig {
 };
 
 // Names that `weights` must have bound: embed.weight, norm.weight and per layer
-// layers.N.{attn_norm, attn.q, attn.k, attn.v, attn.o, mlp_norm, mlp.gate, mlp.up, mlp.down}.weight.
-// Optional: head.weight (else tied to embed.weight) and a .bias beside every linear's .weight.
+// layers.N.{attn_norm, attn.q, attn.k, attn.v, attn.o, mlp_norm, mlp.gate, mlp.up,
+// mlp.down}.weight. Optional: head.weight (else tied to embed.weight) and a .bias beside every
+// linear's .weight.
 void build_llama(const LlamaConfig& config, WeightSet& weights, ir::Graph& graph);
 
 // One slot per layer.

@@ -44,8 +44,8 @@ constexpr std::array kKnownKeys = {
 };
 
 struct TensorName {
-  const char* ours;    // below layers.N.
-  const char* theirs;  // below blk.N.
+  const char* ours;                          // below layers.N.
+  const char* theirs;                        // below blk.N.
   enum class Rows { kPlain, kQ, kKv } rows;  // kQ, kKv: rotary pairs lie side by side
 };
 using Rows = TensorName::Rows;
@@ -59,8 +59,7 @@ constexpr TensorName kLayerTensors[] = {
 
 int64_t checked_size(const File& file, const std::string& key, uint64_t value) {
   if (value < 1 || value > static_cast<uint64_t>(kMaxSize)) {
-    fail(file.name,
-         fmt::format("metadata '{}' is {}; 1 to {} are possible", key, value, kMaxSize));
+    fail(file.name, fmt::format("metadata '{}' is {}; 1 to {} are possible", key, value, kMaxSize));
   }
   return static_cast<int64_t>(value);
 }
@@ -78,8 +77,8 @@ int64_t size_or(const File& file, const char* key, int64_t otherwise) {
 
 double positive(const File& file, const char* key, double value) {
   if (!std::isfinite(value) || value <= 0) {
-    fail(file.name, fmt::format("metadata 'llama.{}' is {}; a positive number is wanted", key,
-                                value));
+    fail(file.name,
+         fmt::format("metadata 'llama.{}' is {}; a positive number is wanted", key, value));
   }
   return value;
 }
@@ -97,15 +96,14 @@ void refuse_what_changes_the_result(const File& file) {
   const double factor = data.find_real("llama.rope.scaling.factor").value_or(1.0);
   const double linear = data.find_real("llama.rope.scale_linear").value_or(1.0);
   if ((scaling && *scaling != "none") || (!scaling && factor != 1.0) || linear != 1.0) {
-    unsupported(file.name,
-                fmt::format("rope scaling (type '{}', factor {}) is not supported yet",
-                            scaling ? gguf::shown(*scaling) : "linear",
-                            linear != 1.0 ? linear : factor));
+    unsupported(file.name, fmt::format("rope scaling (type '{}', factor {}) is not supported yet",
+                                       scaling ? gguf::shown(*scaling) : "linear",
+                                       linear != 1.0 ? linear : factor));
   }
   const uint64_t experts = data.find_count("llama.expert_count").value_or(0);
   if (experts != 0) {
-    unsupported(file.name, fmt::format("is a mixture of {} experts; dense models are supported",
-                                       experts));
+    unsupported(file.name,
+                fmt::format("is a mixture of {} experts; dense models are supported", experts));
   }
   for (const ir::WeightSource& tensor : file.tensors) {
     if (tensor.name.starts_with("rope_freqs")) {
@@ -134,9 +132,9 @@ LlamaConfig read_config(const File& file) {
   c.rotary_dim = size_or(file, "rope.dimension_count", c.head_dim);
   c.rope_base = positive(file, "rope.freq_base",
                          file.metadata.find_real("llama.rope.freq_base").value_or(10000.0));
-  c.norm_eps = static_cast<float>(
-      positive(file, "attention.layer_norm_rms_epsilon",
-               file.metadata.real("llama.attention.layer_norm_rms_epsilon")));
+  c.norm_eps =
+      static_cast<float>(positive(file, "attention.layer_norm_rms_epsilon",
+                                  file.metadata.real("llama.attention.layer_norm_rms_epsilon")));
   c.max_context_length = size(file, "context_length");
   c.vocabulary_size = size_or(file, "vocab_size", vocabulary_size(file));
   return c;
@@ -145,12 +143,12 @@ LlamaConfig read_config(const File& file) {
 void check_heads(const File& file, const LlamaConfig& c) {
   const bool length_given = file.metadata.has("llama.attention.key_length");
   if (!length_given && c.hidden_size % c.num_heads != 0) {
-    fail(file.name, fmt::format("{} heads do not divide embedding_length {}", c.num_heads,
-                                c.hidden_size));
+    fail(file.name,
+         fmt::format("{} heads do not divide embedding_length {}", c.num_heads, c.hidden_size));
   }
   if (c.num_heads % c.num_kv_heads != 0) {
-    fail(file.name, fmt::format("{} heads cannot share {} KV heads evenly", c.num_heads,
-                                c.num_kv_heads));
+    fail(file.name,
+         fmt::format("{} heads cannot share {} KV heads evenly", c.num_heads, c.num_kv_heads));
   }
   const int64_t value_length = size_or(file, "attention.value_length", c.head_dim);
   if (value_length != c.head_dim) {

@@ -80,8 +80,7 @@ Metadata::Metadata(Cursor& cursor, std::span<const std::byte> bytes, uint64_t co
       entry.length = cursor.count(element_bytes == 0 ? 8 : element_bytes, "an array's length");
     }
     entry.offset = cursor.position();
-    skip_values(cursor, entry.type == ValueType::kArray ? entry.element : entry.type,
-                entry.length);
+    skip_values(cursor, entry.type == ValueType::kArray ? entry.element : entry.type, entry.length);
     if (!entries_.emplace(key, entry).second) {
       fail(file_, fmt::format("metadata '{}' is given twice; one of them is wrong", shown(key)));
     }

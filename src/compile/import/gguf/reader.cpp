@@ -24,8 +24,8 @@ constexpr uint64_t kMinMetadataBytes = 8 + 4 + 1;
 uint32_t read_version(Cursor& cursor) {
   const std::string& file = cursor.file();
   if (cursor.remaining() < 8) {
-    fail(file, fmt::format("{} bytes are no GGUF file; the header alone takes 24",
-                           cursor.remaining()));
+    fail(file,
+         fmt::format("{} bytes are no GGUF file; the header alone takes 24", cursor.remaining()));
   }
   const auto magic = cursor.number<uint32_t>("the magic");
   if (magic != kMagic) {
@@ -48,8 +48,7 @@ uint32_t read_version(Cursor& cursor) {
 }
 
 uint64_t read_alignment(const Metadata& metadata, const std::string& file) {
-  const uint64_t alignment =
-      metadata.find_count("general.alignment").value_or(kDefaultAlignment);
+  const uint64_t alignment = metadata.find_count("general.alignment").value_or(kDefaultAlignment);
   if (!std::has_single_bit(alignment) || alignment > kMaxAlignment) {
     fail(file, fmt::format("general.alignment is {}; a power of two up to {} is wanted", alignment,
                            kMaxAlignment));
@@ -70,9 +69,8 @@ Shape read_shape(Cursor& cursor, std::string_view name) {
     const auto extent = cursor.number<uint64_t>("a tensor's dimension");
     const auto product = checked_mul(elements, extent);
     if (extent == 0 || !product || *product > static_cast<uint64_t>(INT64_MAX)) {
-      fail(cursor.file(),
-           fmt::format("tensor '{}': dimension {} is {}, which no tensor can have", shown(name), i,
-                       extent));
+      fail(cursor.file(), fmt::format("tensor '{}': dimension {} is {}, which no tensor can have",
+                                      shown(name), i, extent));
     }
     elements = *product;
     shape.push_back(static_cast<int64_t>(extent));
@@ -131,10 +129,10 @@ void place(ir::WeightSource& tensor, uint64_t data_start, uint64_t file_bytes,
            const std::string& file) {
   const auto offset = checked_add(data_start, tensor.offset);
   if (!offset || !extent_inside(*offset, tensor.bytes, file_bytes)) {
-    fail(file, fmt::format("tensor '{}' takes {} bytes at offset {} of the data at {}, but the "
-                           "file has {} bytes; it is cut short or damaged, fetch it again",
-                           shown(tensor.name), tensor.bytes, tensor.offset, data_start,
-                           file_bytes));
+    fail(file,
+         fmt::format("tensor '{}' takes {} bytes at offset {} of the data at {}, but the "
+                     "file has {} bytes; it is cut short or damaged, fetch it again",
+                     shown(tensor.name), tensor.bytes, tensor.offset, data_start, file_bytes));
   }
   tensor.offset = *offset;
 }

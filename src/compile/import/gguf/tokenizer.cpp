@@ -54,8 +54,8 @@ std::vector<text::TokenType> read_token_types(const File& file, size_t num_token
   types.reserve(numbers->size());
   for (const int64_t number : *numbers) {
     if (number < 1 || number > 6) {
-      fail(file.name, fmt::format("token {} has type {}; 1 to 6 are defined", types.size(),
-                                  number));
+      fail(file.name,
+           fmt::format("token {} has type {}; 1 to 6 are defined", types.size(), number));
     }
     types.push_back(static_cast<text::TokenType>(number));
   }
@@ -85,7 +85,8 @@ void read_special_ids(const File& file, text::TextModel& model) {
 
 void warn_of_unknown_keys(const File& file, std::vector<std::string>& warnings) {
   for (const std::string& key : file.metadata.keys()) {
-    if (key.starts_with("tokenizer.ggml.") && std::ranges::find(kKnownKeys, key) == kKnownKeys.end())
+    if (key.starts_with("tokenizer.ggml.") &&
+        std::ranges::find(kKnownKeys, key) == kKnownKeys.end())
       warnings.push_back(fmt::format("tokenizer: '{}' is not understood and not used", shown(key)));
   }
 }
