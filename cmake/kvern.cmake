@@ -11,7 +11,6 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(kvern_flags INTERFACE -Wno-maybe-uninitialized)
 endif()
 target_include_directories(kvern_flags INTERFACE ${PROJECT_SOURCE_DIR}/include)
-target_compile_definitions(kvern_flags INTERFACE KVERN_VERSION="${PROJECT_VERSION}")
 target_link_libraries(kvern_flags INTERFACE Threads::Threads)
 # fmt is compiled once, in src/base/fmt.cpp; nothing links the shared library.
 if(KVERN_SANITIZE)

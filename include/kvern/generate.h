@@ -36,10 +36,10 @@ class Engine::TextTools {
   std::string apply_chat_template(const std::vector<ChatMessage>& messages,
                                   bool add_generation_prompt) const;
 
- private:
-  friend class Engine;
-  struct State;
+  struct State;  // Kvern's own: an Engine makes its TextTools
   explicit TextTools(std::unique_ptr<State> state);
+
+ private:
   std::unique_ptr<State> state_;
 };
 

@@ -14,11 +14,15 @@
 
 namespace kvern::kernels {
 
+// Yes, or no with a reason. lacks(): the Desc is fine but this processor is not; such reasons come
+// after those about the Desc, so that a plan can name the tactic that a better machine would take.
 struct Verdict {
   bool supported = true;
   std::string reason;  // why not; empty when supported
+  bool processor = false;
   static Verdict yes() { return {}; }
-  static Verdict no(std::string why) { return {false, std::move(why)}; }
+  static Verdict no(std::string why) { return {false, std::move(why), false}; }
+  static Verdict lacks(std::string what) { return {false, std::move(what), true}; }
 };
 
 template <class Desc, class Args>

@@ -1,0 +1,239 @@
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <thread>
+
+#include "apps/cli/interrupt.h"
+#include "apps/cli/output.h"
+#include "apps/cli/verb.h"
+#include "kvern/engine.h"
+#include "kvern/plan.h"
+
+namespace kvern::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Flags {
+  std::string plan;
+  int32_t prompt_tokens = 512;
+  int32_t new_tokens = 128;
+  int32_t depth = 32;
+  std::vector<int32_t> batches = {1};
+  int32_t repetitions = 5;
+  int32_t threads = 0;
+  std::string output = "md";
+};
+
+struct Row {
+  std::string test;
+  int32_t sequences = 1;
+  std::vector<double> rates;    // tokens/s of each repetition
+  double bytes_per_second = 0;  // read by decoding, at the median rate; 0 for prefill
+  double median() const {
+    std::vector<double> sorted = rates;
+    std::sort(sorted.begin(), sorted.end());
+    return sorted[sorted.size() / 2];
+  }
+  double min() const { return *std::min_element(rates.begin(), rates.end()); }
+  double max() const { return *std::max_element(rates.begin(), rates.end()); }
+};
+
+// Fresh for every call, so that no cache of earlier prompts can help.
+std::vector<int32_t> random_prompt(int32_t count, int64_t vocabulary) {
+  static std::mt19937 random(1);
+  std::vector<int32_t> ids(static_cast<size_t>(count));
+  for (int32_t& id : ids) id = static_cast<int32_t>(random() % static_cast<uint64_t>(vocabulary));
+  return ids;
+}
+
+struct Span {
+  Clock::time_point first;  // token of the answer
+  Clock::time_point last;
+};
+
+Span consume(ExecutionContext& context) {
+  Span span;
+  Event event;
+  bool any = false;
+  while (context.next(event)) {
+    if (event.kind == Event::Kind::kFinished && event.reason != FinishReason::kLength) {
+      throw Error(Code::kInternal, fmt::format("bench: a sequence ended early: {} {}",
+                                               name_of(event.reason), event.message));
+    }
+    if (event.kind != Event::Kind::kToken) continue;
+    span.last = Clock::now();
+    if (!any) span.first = span.last;
+    any = true;
+  }
+  return span;
+}
+
+Request request_of(int32_t prompt_tokens, int32_t new_tokens, int64_t vocabulary) {
+  Request request;
+  request.prompt_ids = random_prompt(prompt_tokens, vocabulary);
+  request.max_new_tokens = new_tokens;
+  request.ignore_eos = true;
+  return request;
+}
+
+double prefill_rate(Engine& engine, int32_t tokens, int64_t vocabulary) {
+  ExecutionContext context = engine.submit(request_of(tokens, 1, vocabulary));
+  consume(context);
+  return tokens / context.timings().ttft_ms() * 1000;
+}
+
+// Tokens per second of all sequences together, from the first token of the last to start until the
+// last token of the first to end: what lies between is decoding alone.
+double decode_rate(Engine& engine, const Flags& flags, int32_t sequences, int64_t vocabulary) {
+  std::vector<ExecutionContext> contexts;
+  for (int32_t i = 0; i < sequences; ++i) {
+    contexts.push_back(engine.submit(request_of(flags.depth, flags.new_tokens + 1, vocabulary)));
+  }
+  std::vector<Span> spans(contexts.size());
+  std::vector<std::exception_ptr> failures(contexts.size());
+  std::vector<std::thread> consumers;
+  for (size_t i = 0; i < contexts.size(); ++i) {
+    consumers.emplace_back([&, i] {
+      try {
+        spans[i] = consume(contexts[i]);
+      } catch (...) {
+        failures[i] = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& consumer : consumers) consumer.join();
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+  Clock::time_point first = spans[0].first;
+  Clock::time_point last = spans[0].last;
+  for (const Span& span : spans) {
+    first = std::min(first, span.first);
+    last = std::max(last, span.last);
+  }
+  const std::chrono::duration<double> seconds = last - first;
+  return static_cast<double>(sequences) * flags.new_tokens / seconds.count();
+}
+
+template <class Measure>
+Row measure(const std::string& test, int32_t sequences, int32_t repetitions, const Measure& once) {
+  Row row;
+  row.test = test;
+  row.sequences = sequences;
+  once();  // warms caches and page tables; not counted
+  for (int32_t i = 0; i < repetitions; ++i) {
+    if (interrupted()) throw Interrupted{};
+    row.rates.push_back(once());
+  }
+  return row;
+}
+
+std::vector<Row> measure_all(Engine& engine, const Flags& flags, const PlanSummary& plan) {
+  std::vector<Row> rows;
+  if (flags.prompt_tokens > 0) {
+    rows.push_back(measure(fmt::format("pp{}", flags.prompt_tokens), 1, flags.repetitions, [&] {
+      return prefill_rate(engine, flags.prompt_tokens, plan.vocabulary_size);
+    }));
+  }
+  if (flags.new_tokens == 0) return rows;
+  for (const int32_t batch : flags.batches) {
+    const std::string name = batch == 1 ? fmt::format("tg{}", flags.new_tokens)
+                                        : fmt::format("tg{} b{}", flags.new_tokens, batch);
+    Row row = measure(name, batch, flags.repetitions,
+                      [&] { return decode_rate(engine, flags, batch, plan.vocabulary_size); });
+    // A step reads every weight once and each sequence's K and V, half the new tokens deep on
+    // average.
+    const double context = flags.depth + flags.new_tokens / 2.0;
+    const double bytes_per_step = static_cast<double>(plan.decode_weight_bytes) +
+                                  batch * context * static_cast<double>(plan.kv_bytes_per_token);
+    row.bytes_per_second = row.median() / batch * bytes_per_step;
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+void print_table(const std::vector<Row>& rows, double roof, const PlanSummary& plan) {
+  std::string out = fmt::format(
+      "{} ({}, KV {}), read bandwidth {:.1f} GB/s\n\n"
+      "| test | tokens/s | min | max | GB/s | share of bandwidth |\n|---|--:|--:|--:|--:|--:|\n",
+      plan.model, plan.weights, plan.kv_format, roof);
+  for (const Row& row : rows) {
+    const double rate = row.bytes_per_second / 1e9;
+    out += fmt::format("| {} | {:.1f} | {:.1f} | {:.1f} | ", row.test, row.median(), row.min(),
+                       row.max());
+    out += rate > 0 ? fmt::format("{:.1f} | {:.0f} % |\n", rate, 100 * rate / roof) : "| |\n";
+  }
+  print(out);
+}
+
+void print_json(const std::vector<Row>& rows, double roof, const Flags& flags,
+                const PlanSummary& plan) {
+  nlohmann::ordered_json json{{"model", plan.model},
+                              {"weights", plan.weights},
+                              {"kv", plan.kv_format},
+                              {"threads", flags.threads},
+                              {"depth", flags.depth},
+                              {"read_bandwidth_gb_per_second", roof},
+                              {"results", nlohmann::ordered_json::array()}};
+  for (const Row& row : rows) {
+    nlohmann::ordered_json result{
+        {"test", row.test}, {"sequences", row.sequences}, {"tokens_per_second", row.median()},
+        {"min", row.min()}, {"max", row.max()},           {"samples", row.rates}};
+    if (row.bytes_per_second > 0) {
+      result["gb_per_second"] = row.bytes_per_second / 1e9;
+      result["share_of_read_bandwidth"] = row.bytes_per_second / 1e9 / roof;
+    }
+    json["results"].push_back(std::move(result));
+  }
+  print(json.dump(1) + "\n");
+}
+
+int bench(const Flags& flags) {
+  const PlanSummary plan = Plan::open(flags.plan).summary();
+  const double roof = measure_read_bandwidth(flags.threads);
+  EngineOptions options;
+  options.num_threads = flags.threads;
+  options.max_sequences = *std::max_element(flags.batches.begin(), flags.batches.end());
+  Engine engine = Engine::load(flags.plan, options);
+  const std::vector<Row> rows = measure_all(engine, flags, plan);
+  if (flags.output == "json")
+    print_json(rows, roof, flags, plan);
+  else
+    print_table(rows, roof, plan);
+  return kOk;
+}
+
+}  // namespace
+
+std::function<int()> setup_bench(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  app.add_option("PLAN", flags->plan, "Plan file")->required();
+  app.add_option("-p,--prompt-tokens", flags->prompt_tokens, "Tokens of the prefill test; 0: none")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1 << 20));
+  app.add_option("-n,--new-tokens", flags->new_tokens, "Tokens of the decode tests; 0: none")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1 << 20));
+  app.add_option("-d,--depth", flags->depth, "Context before decoding")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("-b,--batches", flags->batches, "Sequences that decode together: 1,8")
+      ->delimiter(',')
+      ->capture_default_str()
+      ->check(CLI::Range(1, 4096));
+  app.add_option("-r,--repetitions", flags->repetitions, "Counted runs of each test")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  app.add_option("--threads", flags->threads, "Compute threads; default: one per core")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("-o,--output", flags->output, "md or json")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"md", "json"}));
+  return [=] { return bench(*flags); };
+}
+
+}  // namespace kvern::cli

@@ -1,0 +1,75 @@
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "apps/cli/build_options.h"
+#include "apps/cli/output.h"
+#include "apps/cli/verb.h"
+#include "kvern/plan.h"
+
+namespace kvern::cli {
+namespace {
+
+struct Flags {
+  std::string model;
+  std::string plan;
+  int threads = 0;
+  bool json = false;
+  bool quiet = false;
+};
+
+// How many tensors went which way: "210 Q4_1 -> i4 g32 f16 min".
+std::string count_formats(const std::string& report_json) {
+  const auto report = nlohmann::json::parse(report_json);
+  std::map<std::string, std::pair<int, int>> counts;
+  for (const auto& weight : report.at("weights")) {
+    auto& [all, rounded] =
+        counts[weight.at("from").get<std::string>() + " -> " + weight.at("to").get<std::string>()];
+    ++all;
+    if (!weight.at("exact").get<bool>()) ++rounded;
+  }
+  std::string out;
+  for (const auto& [formats, count] : counts) {
+    out += fmt::format("  {:>5} weights {}{}\n", count.first, formats,
+                       count.second > 0 ? " (rounded)" : " (exact)");
+  }
+  return out;
+}
+
+int build(const Flags& flags, const BuildFlags& build_flags) {
+  BuildOptions options = build_flags.to_options();
+  options.progress =
+      flags.quiet || flags.json ? ProgressFn(progress_quietly) : progress_line("kvern: building");
+  const BuildResult result = Builder(options).build(flags.model, flags.plan);
+  for (const std::string& warning : result.warnings) print_error("warning: " + warning);
+  if (flags.json) {
+    nlohmann::ordered_json json;
+    json["plan"] = result.plan_path;
+    json["bytes"] = result.plan_bytes;
+    json["seconds"] = result.seconds;
+    json["report"] = nlohmann::ordered_json::parse(result.report_json);
+    print(json.dump(1) + "\n");
+    return kOk;
+  }
+  print(fmt::format("{}: {} in {:.1f} s\n{}", result.plan_path, show_bytes(result.plan_bytes),
+                    result.seconds, count_formats(result.report_json)));
+  return kOk;
+}
+
+}  // namespace
+
+std::function<int()> setup_build(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  auto build_flags = std::make_shared<BuildFlags>();
+  app.add_option("MODEL", flags->model, "Model file: GGUF v2 or v3")->required();
+  app.add_option("-o,--output", flags->plan, "Plan file to write")->required();
+  add_build_flags(app, build_flags);
+  app.add_option("--threads", flags->threads,
+                 "Threads of the build; one is used today, whatever is given")
+      ->check(CLI::Range(1, 1024));
+  app.add_flag("--json", flags->json, "Print the result and the report as JSON");
+  app.add_flag("-q,--quiet", flags->quiet, "No progress");
+  return [=] { return build(*flags, *build_flags); };
+}
+
+}  // namespace kvern::cli

@@ -1,0 +1,27 @@
+// The options that `build` and `run MODEL` share.
+#pragma once
+
+#include <CLI/App.hpp>
+#include <memory>
+#include <string>
+
+#include "kvern/build.h"
+
+namespace kvern::cli {
+
+struct BuildFlags {
+  std::string weights = "keep";
+  std::string kv = "bf16";
+  int64_t max_context_length = 0;
+  int32_t max_sequences = 16;
+
+  BuildOptions to_options() const;
+};
+
+void add_build_flags(CLI::App& app, const std::shared_ptr<BuildFlags>& flags);
+
+// The plan of a model, from the cache where the same content was built with the same options
+// before. The folder: $KVERN_CACHE, else $XDG_CACHE_HOME/kvern, else ~/.cache/kvern.
+std::string cached_plan(const std::string& model_path, const BuildFlags& flags, bool quiet);
+
+}  // namespace kvern::cli

@@ -1,0 +1,49 @@
+#include "apps/cli/interrupt.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <mutex>
+#include <thread>
+
+#include "apps/cli/verb.h"
+
+namespace kvern::cli {
+namespace {
+
+std::atomic<bool> seen{false};
+std::mutex action_mutex;
+std::function<void()> action_at_interrupt;
+
+void wait_for_signals(sigset_t signals) {
+  for (;;) {
+    int signal = 0;
+    if (sigwait(&signals, &signal) != 0) continue;
+    if (seen.exchange(true)) _exit(kInterrupted);
+    const std::lock_guard lock(action_mutex);
+    if (action_at_interrupt) action_at_interrupt();
+  }
+}
+
+}  // namespace
+
+void catch_interrupts() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::thread(wait_for_signals, signals).detach();
+}
+
+bool interrupted() {
+  return seen.load();
+}
+
+void on_interrupt(std::function<void()> action) {
+  const std::lock_guard lock(action_mutex);
+  action_at_interrupt = std::move(action);
+}
+
+}  // namespace kvern::cli

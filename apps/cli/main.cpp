@@ -1,0 +1,114 @@
+// kvern: compiles a language model once and runs it.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <iostream>
+#include <new>
+
+#include "apps/cli/interrupt.h"
+#include "apps/cli/output.h"
+#include "apps/cli/verb.h"
+#include "kvern/error.h"
+
+namespace kvern::cli {
+namespace {
+
+constexpr Verb kVerbs[] = {
+    {"build", "Compile a model into a plan",
+     "  kvern build model.gguf -o model.plan\n"
+     "  kvern build model.gguf -o small.plan --weights int4 --kv int8\n",
+     setup_build},
+    {"run", "Answer a prompt from a plan or a model",
+     "  kvern run model.plan -p \"Once upon a time\" -n 64\n"
+     "  kvern run model.gguf --chat -p \"Why is the sky blue?\"\n"
+     "  echo \"A mill is\" | kvern run model.plan - --json\n",
+     setup_run},
+    {"inspect", "Show what a plan holds and what the build did",
+     "  kvern inspect model.plan\n"
+     "  kvern inspect model.plan --graph\n",
+     setup_inspect},
+    {"verify", "Check every byte of a plan", "  kvern verify model.plan\n", setup_verify},
+    {"bench", "Measure prefill and decoding, with the share of memory bandwidth",
+     "  kvern bench model.plan\n"
+     "  kvern bench model.plan -p 512 -n 128 -b 1,8 -r 5 -o json\n",
+     setup_bench},
+    {"doctor", "Show what this machine offers", "  kvern doctor --json\n", setup_doctor},
+};
+
+int code_of(const Error& error) {
+  switch (error.code()) {
+    case Code::kInvalidArgument:
+      return kUsage;
+    case Code::kInvalidModel:
+    case Code::kInvalidPlan:
+    case Code::kInvalidRequest:
+    case Code::kUnsupported:
+    case Code::kNotFound:
+      return kBadInput;
+    case Code::kIo:
+    case Code::kOutOfMemory:
+    case Code::kDevice:
+    case Code::kInternal:
+      return kFailed;
+  }
+  return kFailed;
+}
+
+int run_verb(const std::function<int()>& action) {
+  try {
+    return action();
+  } catch (const Interrupted&) {
+    print_error("interrupted");
+    return kInterrupted;
+  } catch (const ClosedPipe&) {
+    return kOk;  // the reader had enough, which is its right
+  } catch (const Error& error) {
+    print_error(error.what());
+    return code_of(error);
+  } catch (const std::bad_alloc&) {
+    print_error("out of memory");
+    return kFailed;
+  } catch (const std::exception& error) {
+    print_error(error.what());
+    return kFailed;
+  }
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Kvern compiles a decoder language model once and runs it from one binary.",
+               "kvern");
+  app.set_version_flag("--version", KVERN_VERSION);
+  app.require_subcommand(1);
+  app.footer(
+      "Exit codes: 0 ok, 1 failed, 2 wrong command line, 3 model, plan or request refused.\n"
+      "`kvern VERB --help` shows a verb's options and examples.");
+  std::function<int()> action;
+  for (const Verb& verb : kVerbs) {
+    CLI::App* sub = app.add_subcommand(verb.name, verb.summary);
+    sub->footer(std::string("Examples:\n") + verb.examples);
+    sub->callback([&action, run_it = verb.setup(*sub)] { action = run_it; });
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? kOk : kUsage;
+  }
+  return run_verb(action);
+}
+
+}  // namespace
+
+std::span<const Verb> all_verbs() {
+  return kVerbs;
+}
+
+}  // namespace kvern::cli
+
+int main(int argc, char** argv) {
+  // A closed pipe is reported by write(), where it can be told from a full disk.
+  std::signal(SIGPIPE, SIG_IGN);
+  kvern::cli::catch_interrupts();
+  return kvern::cli::run(argc, argv);
+}

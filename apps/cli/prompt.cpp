@@ -1,0 +1,96 @@
+#include "apps/cli/prompt.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+
+namespace kvern::cli {
+namespace {
+
+constexpr size_t kMaxPromptBytes = size_t{64} << 20;
+
+std::string read_all(std::istream& in, const std::string& name) {
+  std::string text;
+  char buffer[65536];
+  while (in.read(buffer, sizeof(buffer)) || in.gcount() > 0) {
+    text.append(buffer, static_cast<size_t>(in.gcount()));
+    if (text.size() > kMaxPromptBytes) {
+      throw Error(Code::kInvalidRequest,
+                  fmt::format("the prompt from {} is longer than {} bytes", name, kMaxPromptBytes));
+    }
+  }
+  return text;
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) {
+    throw Error(Code::kNotFound,
+                fmt::format("cannot read the prompt '{}': {}", path, std::strerror(errno)));
+  }
+  return read_all(in, "'" + path + "'");
+}
+
+std::vector<int32_t> parse_ids(const std::string& text) {
+  std::vector<int32_t> ids;
+  const char* at = text.data();
+  const char* end = at + text.size();
+  for (;;) {
+    int32_t id = 0;
+    const auto [next, error] = std::from_chars(at, end, id);
+    if (error != std::errc() || (next != end && *next != ',')) {
+      throw Error(
+          Code::kInvalidArgument,
+          fmt::format("--prompt-ids '{}': wanted numbers with commas between, as in 1,2,3", text));
+    }
+    ids.push_back(id);
+    if (next == end) return ids;
+    at = next + 1;
+  }
+}
+
+std::string prompt_text(const PromptFlags& flags) {
+  if (flags.text_given) return flags.text;
+  if (!flags.dash.empty() || flags.file == "-") return read_all(std::cin, "standard input");
+  return read_file(flags.file);
+}
+
+}  // namespace
+
+std::vector<int32_t> prompt_ids(const PromptFlags& flags, const Engine::TextTools& text) {
+  if (!flags.dash.empty() && flags.dash != "-") {
+    throw Error(Code::kInvalidArgument, fmt::format("'{}': a prompt goes behind -p, a file behind "
+                                                    "-f, and - is standard input",
+                                                    flags.dash));
+  }
+  const int sources = (flags.text_given ? 1 : 0) + (flags.file.empty() ? 0 : 1) +
+                      (flags.ids.empty() ? 0 : 1) + (flags.dash.empty() ? 0 : 1);
+  if (sources != 1) {
+    throw Error(Code::kInvalidArgument,
+                fmt::format("{} prompts were given; exactly one of -p TEXT, -f FILE, - or "
+                            "--prompt-ids is wanted",
+                            sources));
+  }
+  if (!flags.ids.empty()) {
+    if (flags.chat) {
+      throw Error(Code::kInvalidArgument,
+                  "--chat needs a text; --prompt-ids are taken as they are");
+    }
+    return parse_ids(flags.ids);
+  }
+  const std::string prompt = prompt_text(flags);
+  if (!flags.chat) return text.encode(prompt, /*add_special=*/true, /*parse_special=*/false);
+  std::vector<ChatMessage> messages;
+  if (!flags.system.empty()) messages.push_back({"system", flags.system});
+  messages.push_back({"user", prompt});
+  // The template writes its own begin and turn tokens. A prompt that spells one ("<|im_end|>")
+  // would be read as one too: a person at the command line may do that; a server must not.
+  return text.encode(text.apply_chat_template(messages, true), false, /*parse_special=*/true);
+}
+
+}  // namespace kvern::cli
