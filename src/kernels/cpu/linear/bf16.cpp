@@ -49,11 +49,21 @@ void round_inputs(const LinearDesc& desc, const TileLayout& layout, const Linear
   });
 }
 
-// Pairs of tiles per task: about eight tasks a thread, so that a slow core does not hold up the
-// others.
-int64_t pairs_per_task(int64_t tile_pairs, int threads) {
-  return std::clamp<int64_t>(tile_pairs / (8 * threads), 1, 16);
-}
+// One token: tasks of `unit` tiles as long as every thread gets as many, then of two tiles, so that
+// nine times four tiles on two threads are not five against four.
+struct OneTokenTasks {
+  int64_t unit;
+  int64_t units;
+  int64_t tasks;
+
+  OneTokenTasks(int64_t tiles, int threads)
+      : unit(4 * std::clamp<int64_t>(tiles / (32 * threads), 1, 16)),
+        units(tiles / unit / threads * threads),
+        tasks(units + ceil_div(tiles - units * unit, 2)) {}
+  int64_t first(int64_t task) const {
+    return task < units ? task * unit : units * unit + (task - units) * 2;
+  }
+};
 
 }  // namespace
 
@@ -86,10 +96,10 @@ void run_linear_bf16(const LinearDesc& desc, const LinearArgs& args) {
   const int64_t tiles = ceil_div(desc.n, kTileRows);
   const int64_t tile_pairs = ceil_div(tiles, 2);
   if (args.rows == 1) {
-    const int64_t per_task = 2 * pairs_per_task(tile_pairs, pool.num_threads());
-    pool.parallel_for(ceil_div(tiles, per_task), [&](int64_t task, int /*thread*/) {
-      linear_bf16_one(desc, layout, args, inputs, task * per_task,
-                      std::min(tiles, (task + 1) * per_task));
+    const OneTokenTasks one(tiles, pool.num_threads());
+    pool.parallel_for(one.tasks, [&](int64_t task, int /*thread*/) {
+      linear_bf16_one(desc, layout, args, inputs, one.first(task),
+                      std::min(tiles, one.first(task + 1)), one.first(task + pool.num_threads()));
     });
     return;
   }

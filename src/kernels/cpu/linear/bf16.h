@@ -41,8 +41,9 @@ void round_block(const LinearDesc& desc, const TileLayout& layout, const LinearA
                  const Bf16Inputs& inputs, int64_t block);
 
 // Outputs of tiles [first, last) for one token (inputs.rows == 1), codes expanded in registers.
+// `next` is the tile that this thread most likely reads after them; it may lie beyond the weight.
 void linear_bf16_one(const LinearDesc& desc, const TileLayout& layout, const LinearArgs& args,
-                     const Bf16Inputs& inputs, int64_t first, int64_t last);
+                     const Bf16Inputs& inputs, int64_t first, int64_t last, int64_t next);
 
 // Outputs of tiles `tile` and `tile` + 1 for token blocks [first, last): codes expanded to scratch
 // once per stretch of K, then used for all the tokens. scratch: many_scratch_bytes(tokens).

@@ -1,7 +1,6 @@
-#include <immintrin.h>
-
 #include <algorithm>
 
+#include "kernels/cpu/intrinsics.h"
 #include "kernels/cpu/linear/bf16.h"
 
 namespace kvern::kernels::cpu {

@@ -1,9 +1,8 @@
-#include <immintrin.h>
-
 #include <algorithm>
 #include <array>
 #include <utility>
 
+#include "kernels/cpu/intrinsics.h"
 #include "kernels/cpu/linear/bf16.h"
 #include "kernels/cpu/linear/bf16_codes.h"
 #include "kernels/cpu/linear/bf16_store.h"
@@ -33,7 +32,7 @@ struct Scratch {
 // One stretch of K for one block of tokens.
 struct Stretch {
   const std::byte* lines[2];  // of each tile: [pairs][64]
-  const float* scales;        // nullptr: sums go on from where they stand, scale comes later
+  const float* scales;        // [2][kStretchGroups][16]
   const float* minima;
   const uint32_t* x;   // [pairs][tokens]
   const float* xsums;  // [groups][tokens]
@@ -43,18 +42,20 @@ struct Stretch {
   float* sums;  // [tokens][2][16]
 };
 
+// What a group's sum becomes.
+enum Ending { kCarry, kScale, kScaleAndMin };
+
 // 2 x kTokens sums in registers. Per pair of K: 2 loads of weights, kTokens broadcasts of inputs.
-template <int kTokens>
-[[gnu::target("avx512f,avx512bw,avx512bf16")]] void multiply(const Stretch& s) {
+template <int kTokens, Ending kEnding>
+[[gnu::target("avx512f,avx512bw,avx512bf16")]] void multiply(const Stretch& stretch) {
+  const Stretch s = stretch;
   for (int64_t g = 0; g < s.groups; ++g) {
     const int64_t begin = g * s.group_pairs;
     const int64_t end = std::min(s.pairs, begin + s.group_pairs);
-    __m512 sum[kTokens][2];
-    for (int t = 0; t < kTokens; ++t) {
-      for (int r = 0; r < 2; ++r) {
-        sum[t][r] = s.scales != nullptr ? _mm512_setzero_ps()
-                                        : _mm512_load_ps(s.sums + (t * 2 + r) * kTileRows);
-      }
+    __m512 sum[2 * kTokens];
+#pragma GCC unroll 24
+    for (int i = 0; i < 2 * kTokens; ++i) {
+      sum[i] = kEnding == kCarry ? _mm512_load_ps(s.sums + i * kTileRows) : _mm512_setzero_ps();
     }
     for (int64_t p = begin; p < end; ++p) {
       const auto w0 = (__m512bh)_mm512_load_si512(s.lines[0] + p * kLineBytes);
@@ -62,33 +63,37 @@ template <int kTokens>
 #pragma GCC unroll 12
       for (int t = 0; t < kTokens; ++t) {
         const auto x = (__m512bh)_mm512_set1_epi32(static_cast<int>(s.x[p * kTokens + t]));
-        sum[t][0] = _mm512_dpbf16_ps(sum[t][0], w0, x);
-        sum[t][1] = _mm512_dpbf16_ps(sum[t][1], w1, x);
+        sum[2 * t] = _mm512_dpbf16_ps(sum[2 * t], w0, x);
+        sum[2 * t + 1] = _mm512_dpbf16_ps(sum[2 * t + 1], w1, x);
       }
     }
-    for (int r = 0; r < 2; ++r) {
-      const int64_t at = r * kPlane + g * kTileRows;
-      for (int t = 0; t < kTokens; ++t) {
-        float* to = s.sums + (t * 2 + r) * kTileRows;
-        __m512 y = sum[t][r];
-        if (s.scales != nullptr) {
-          y = _mm512_fmadd_ps(_mm512_load_ps(s.scales + at), y, _mm512_load_ps(to));
-        }
-        if (s.minima != nullptr) {
-          y = _mm512_fmadd_ps(_mm512_load_ps(s.minima + at),
-                              _mm512_set1_ps(s.xsums[g * kTokens + t]), y);
-        }
-        _mm512_store_ps(to, y);
+#pragma GCC unroll 24
+    for (int i = 0; i < 2 * kTokens; ++i) {
+      float* to = s.sums + i * kTileRows;
+      const int64_t at = i % 2 * kPlane + g * kTileRows;
+      __m512 y = sum[i];
+      if constexpr (kEnding != kCarry) {
+        y = _mm512_fmadd_ps(_mm512_load_ps(s.scales + at), y, _mm512_load_ps(to));
       }
+      if constexpr (kEnding == kScaleAndMin) {
+        y = _mm512_fmadd_ps(_mm512_load_ps(s.minima + at),
+                            _mm512_set1_ps(s.xsums[g * kTokens + i / 2]), y);
+      }
+      _mm512_store_ps(to, y);
     }
   }
 }
 
-template <size_t... kIndex>
-constexpr auto make_multiply_table(std::index_sequence<kIndex...>) {
-  return std::array{multiply<static_cast<int>(kIndex) + 1>...};
+using Multiply = void (*)(const Stretch&);
+
+template <Ending kEnding, size_t... kIndex>
+constexpr std::array<Multiply, kMaxTokens> by_tokens(std::index_sequence<kIndex...>) {
+  return {multiply<static_cast<int>(kIndex) + 1, kEnding>...};
 }
-constexpr auto kMultiply = make_multiply_table(std::make_index_sequence<kMaxTokens>());
+constexpr auto kAllTokens = std::make_index_sequence<kMaxTokens>();
+constexpr std::array<Multiply, kMaxTokens> kMultiply[] = {by_tokens<kCarry>(kAllTokens),
+                                                          by_tokens<kScale>(kAllTokens),
+                                                          by_tokens<kScaleAndMin>(kAllTokens)};
 
 template <class Codes>
 [[gnu::target("avx512f,avx512bw,avx512bf16")]] void expand_lines(const std::byte* from,
@@ -116,16 +121,16 @@ const std::byte* lines_of(const LinearDesc& desc, const TileLayout& l, const std
   return to;
 }
 
+// Scales times the codes' unit, and minima, of `groups` groups as f32.
+template <DType kScale>
 [[gnu::target("avx512f")]] void load_planes(const TileLayout& l, const std::byte* tile,
-                                            int64_t group, int64_t groups, bool has_min,
+                                            int64_t group, int64_t groups, float unit,
                                             float* scales, float* minima) {
   for (int64_t g = 0; g < groups; ++g) {
-    _mm512_store_ps(scales + g * kTileRows,
-                    load_scales(l.scale_bytes, tile + l.scale_at(group + g)));
-    if (has_min) {
-      _mm512_store_ps(minima + g * kTileRows,
-                      load_scales(l.scale_bytes, tile + l.min_at(group + g)));
-    }
+    const __m512 scale = load_scales<kScale>(tile + l.scale_at(group + g));
+    _mm512_store_ps(scales + g * kTileRows, _mm512_mul_ps(scale, _mm512_set1_ps(unit)));
+    if (minima == nullptr) continue;
+    _mm512_store_ps(minima + g * kTileRows, load_scales<kScale>(tile + l.min_at(group + g)));
   }
 }
 
@@ -175,6 +180,8 @@ void linear_bf16_many(const LinearDesc& desc, const TileLayout& layout, const Li
   std::fill_n(s.sums, (to - from) * 2 * kTileRows, 0.0f);
 
   const bool whole_row = layout.groups <= 1;
+  const Ending ending = whole_row ? kCarry : desc.has_min ? kScaleAndMin : kScale;
+  const float unit = desc.storage == DType::kI8 ? I8Codes::kUnit : 1.0f;
   const int64_t stretch_steps = kStretch / layout.step_elements;
   const int64_t step_pairs = layout.step_elements / 2;
   for (int64_t step = 0; step < layout.steps; step += stretch_steps) {
@@ -186,12 +193,14 @@ void linear_bf16_many(const LinearDesc& desc, const TileLayout& layout, const Li
       stretch.lines[r] =
           lines_of(desc, layout, tiles[r], step, end, s.lines + r * kStretchPairs * kLineBytes);
       if (layout.groups > 0) {
-        load_planes(layout, tiles[r], group, groups, desc.has_min, s.scales + r * kPlane,
-                    s.minima + r * kPlane);
+        const auto load =
+            desc.scale == DType::kF32 ? load_planes<DType::kF32> : load_planes<DType::kF16>;
+        load(layout, tiles[r], group, groups, unit, s.scales + r * kPlane,
+             desc.has_min ? s.minima + r * kPlane : nullptr);
       }
     }
-    stretch.scales = whole_row ? nullptr : s.scales;
-    stretch.minima = whole_row || !desc.has_min ? nullptr : s.minima;
+    stretch.scales = s.scales;
+    stretch.minima = s.minima;
     stretch.groups = groups;
     stretch.pairs = (end - step) * step_pairs;
     stretch.group_pairs = whole_row ? stretch.pairs : layout.steps_per_group * step_pairs;
@@ -200,7 +209,7 @@ void linear_bf16_many(const LinearDesc& desc, const TileLayout& layout, const Li
       stretch.x = inputs.pairs_of(block) + step * step_pairs * tokens;
       stretch.xsums = desc.has_min ? inputs.sums_of(block) + group * tokens : nullptr;
       stretch.sums = s.sums + (block - first) * inputs.block_tokens * 2 * kTileRows;
-      kMultiply[static_cast<size_t>(tokens - 1)](stretch);
+      kMultiply[ending][static_cast<size_t>(tokens - 1)](stretch);
     }
   }
   if (whole_row && layout.groups > 0) scale_whole_rows(desc, inputs, first, last, s);

@@ -1,7 +1,7 @@
 // Writes one token's 16 outputs of a tile, less the rows beyond n, with the bias added.
 #pragma once
 
-#include <immintrin.h>
+#include "kernels/cpu/intrinsics.h"
 
 #include <algorithm>
 

@@ -1,7 +1,6 @@
-#include <immintrin.h>
-
 #include <algorithm>
 
+#include "kernels/cpu/intrinsics.h"
 #include "kernels/cpu/linear/expand_f32.h"
 #include "kernels/cpu/linear/plain.h"
 
