@@ -1,0 +1,113 @@
+// Programs that reach outside their memory are refused at load; what is accepted runs.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "run/exec/check_program.h"
+#include "tests/run/exec/tiny_plan.h"
+
+namespace kvern::exec {
+namespace {
+
+using plan::OperandKind;
+using plan::Plan;
+
+void expect_refused(const char* what, const std::function<void(Plan&)>& change) {
+  TinyPlan tiny;
+  change(tiny.plan);
+  try {
+    prepare_program(tiny.plan, /*plain_kernels=*/false);
+    find_logits(tiny.plan);
+    ADD_FAILURE() << what << " was accepted";
+  } catch (const Error& error) {
+    EXPECT_TRUE(error.code() == Code::kInvalidPlan || error.code() == Code::kUnsupported)
+        << what << ": " << error.what();
+  }
+}
+
+// Instruction of the tiny plan by position.
+enum At : size_t {
+  kAngles,
+  kEmbedding,
+  kNorm,
+  kQkv,
+  kAppend,
+  kAttention,
+  kOut,
+  kAdd,
+  kGather,
+  kHead
+};
+
+plan::Instruction& at(Plan& plan, At index) {
+  return plan.program.instructions[index];
+}
+
+void set_field(plan::Instruction& instruction, const char* name, FieldValue value) {
+  for (NamedField& field : instruction.desc) {
+    if (field.name == name) field.value = value;
+  }
+}
+
+TEST(HostileProgram, TheTinyPlanItselfIsAccepted) {
+  TinyPlan tiny;
+  EXPECT_EQ(prepare_program(tiny.plan, false).size(), 10u);
+  EXPECT_EQ(find_logits(tiny.plan), 0u);
+}
+
+TEST(HostileProgram, OperandsOutsideTheirRows) {
+  expect_refused("an offset", [](Plan& p) { at(p, kAppend).inputs[2].offset_bytes = 104; });
+  expect_refused("a negative offset", [](Plan& p) { at(p, kNorm).inputs[0].offset_bytes = -4; });
+  expect_refused("an odd offset", [](Plan& p) { at(p, kAppend).inputs[0].offset_bytes = 2; });
+  expect_refused("a narrow output", [](Plan& p) { at(p, kQkv).outputs[0].index = 2; });
+  expect_refused("a wide desc", [](Plan& p) { set_field(at(p, kAdd), "dim", int64_t{17}); });
+  expect_refused("a huge desc", [](Plan& p) { set_field(at(p, kAdd), "dim", INT64_MAX / 2); });
+  expect_refused("angles with gaps", [](Plan& p) { at(p, kAngles).outputs[0].index = 2; });
+  expect_refused("an index", [](Plan& p) { at(p, kNorm).inputs[0].index = 11; });
+  expect_refused("a negative index", [](Plan& p) { at(p, kNorm).inputs[0].index = -1; });
+}
+
+TEST(HostileProgram, RowsOfTheWrongKind) {
+  expect_refused("wanted rows attend", [](Plan& p) { at(p, kAttention).outputs[0].index = 9; });
+  expect_refused("mixed rows", [](Plan& p) { at(p, kHead).inputs[0].index = 8; });
+  expect_refused("gather into tokens", [](Plan& p) { at(p, kGather).outputs[0].index = 8; });
+  expect_refused("positions as ids", [](Plan& p) { at(p, kEmbedding).inputs[0].index = 1; });
+  expect_refused("ids as wanted", [](Plan& p) { at(p, kGather).inputs[1].index = 0; });
+  expect_refused("a renamed input", [](Plan& p) { p.program.step_inputs[0].name = "idx"; });
+  expect_refused("rows of an input",
+                 [](Plan& p) { p.program.step_inputs[0].rows = plan::RowCount::kWanted; });
+}
+
+TEST(HostileProgram, WeightsThatAreTooSmallOrOfAnotherForm) {
+  expect_refused("a short weight", [](Plan& p) { p.weights[3].size_bytes -= 64; });
+  expect_refused("another weight", [](Plan& p) { at(p, kQkv).inputs[1].index = 4; });
+  expect_refused("a dense weight", [](Plan& p) { at(p, kQkv).inputs[1].index = 2; });
+  expect_refused("a packed gamma", [](Plan& p) { at(p, kNorm).inputs[1].index = 4; });
+  expect_refused("a buffer", [](Plan& p) { at(p, kQkv).inputs[1].kind = OperandKind::kBuffer; });
+  expect_refused("another format", [](Plan& p) { p.weights[3].format.storage = DType::kBf16; });
+  expect_refused("a larger desc", [](Plan& p) { set_field(at(p, kQkv), "n", int64_t{48}); });
+  expect_refused("few embeddings", [](Plan& p) { p.vocabulary_size = 33; });
+}
+
+TEST(HostileProgram, PagesOfAnotherShape) {
+  expect_refused("KV group", [](Plan& p) { set_field(at(p, kAppend), "kv_group", int64_t{1}); });
+  expect_refused("page bytes",
+                 [](Plan& p) { set_field(at(p, kAttention), "page_bytes", int64_t{1} << 20); });
+  expect_refused("page tokens",
+                 [](Plan& p) { set_field(at(p, kAppend), "page_tokens", int64_t{2}); });
+  expect_refused("heads", [](Plan& p) { set_field(at(p, kAppend), "kv_heads", int64_t{2}); });
+}
+
+TEST(HostileProgram, WrongCountsNamesAndOutputs) {
+  expect_refused("a family", [](Plan& p) { at(p, kNorm).family = "rms"; });
+  expect_refused("no input", [](Plan& p) { at(p, kNorm).inputs.pop_back(); });
+  expect_refused("no output", [](Plan& p) { at(p, kNorm).outputs.clear(); });
+  expect_refused("two outputs",
+                 [](Plan& p) { at(p, kNorm).outputs.push_back(at(p, kNorm).outputs[0]); });
+  expect_refused("no logits", [](Plan& p) { p.program.outputs.clear(); });
+  expect_refused("token logits", [](Plan& p) { p.program.outputs[0].buffer = 4; });
+  expect_refused("narrow logits", [](Plan& p) { p.program.outputs[0].buffer = 9; });
+}
+
+}  // namespace
+}  // namespace kvern::exec
