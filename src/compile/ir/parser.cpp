@@ -131,8 +131,9 @@ void GraphParser::parse_node() {
   const std::string source_name = cursor_.accept_word("from") ? cursor_.quoted() : "";
   std::vector<ValueId> outputs;
   try {
-    // A name that no text can hold keeps the temporary names of several outputs out of the way.
-    const std::string hint = names.size() == 1 ? names[0] : names.empty() ? "" : "\n";
+    // Several outputs get temporary names first, longer than any of their own.
+    const std::string hint =
+        names.size() == 1 ? names[0] : fmt::format("{}.", fmt::join(names, ","));
     outputs = graph_.add(*op, std::move(inputs), std::move(attrs), hint, source_name);
   } catch (const Error& error) {
     cursor_.fail_at(at, error.what());

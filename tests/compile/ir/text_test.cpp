@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <fstream>
+#include <random>
 #include <sstream>
 
 #include "compile/ir/graph.h"
@@ -147,6 +148,38 @@ TEST(GraphText, DeepRecipesAreRefusedNotFollowed) {
   std::string text = "graph \"t\" {\n weight \"w\" f32[2] store f32 = ";
   for (int i = 0; i < 100000; ++i) text += "concat_rows(";
   EXPECT_THAT(refusal(text), HasSubstr("recipes nest no deeper"));
+}
+
+TEST(GraphText, OutputsMayHaveTheNamesThatOthersWouldGet) {
+  const std::string text = R"(graph "t" {
+  %x = input() {name = "x", dtype = 0, width = 4} : f32[tokens, 4]
+  %"..1", %"..0" = split(%x) {sizes = [3, 1]} : f32[tokens, 3], f32[tokens, 1]
+  %.1, %.0 = split(%x) {sizes = [3, 1]} : f32[tokens, 3], f32[tokens, 1]
+  output(%.0) {name = "y"}
+}
+)";
+  EXPECT_NO_THROW(verify(parse(text)));
+}
+
+// Foreign text is hostile: whatever the bytes, a graph or a refusal, never a fault of ours.
+TEST(GraphText, DamagedBytesAreRefusedOrHarmless) {
+  const std::string text = read_text("passes/llama_tiny.ir");
+  std::mt19937 random(11);
+  int refused = 0;
+  for (int i = 0; i < 500; ++i) {
+    std::string damaged = text;
+    for (int n = 0; n < 3; ++n) damaged[random() % text.size()] = text[random() % text.size()];
+    try {
+      verify(parse(damaged));
+    } catch (const Error& error) {
+      // verify may still object to what a graph says of its weights.
+      if (error.code() == Code::kInternal) {
+        EXPECT_THAT(error.what(), HasSubstr("verify: "));
+      }
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 250);
 }
 
 TEST(GraphText, EveryCutOfATextIsRefused) {
