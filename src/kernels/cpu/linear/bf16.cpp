@@ -107,9 +107,10 @@ void run_linear_bf16(const LinearDesc& desc, const LinearArgs& args) {
   const int64_t parts = ceil_div(inputs.blocks(), sizes.task_blocks);
   pool.parallel_for(parts * tile_pairs, [&](int64_t task, int thread) {
     const int64_t first = task / tile_pairs * sizes.task_blocks;
-    linear_bf16_many(desc, layout, args, inputs, task % tile_pairs * 2, first,
+    const int64_t tile = task % tile_pairs * 2;
+    linear_bf16_many(desc, layout, args, inputs, tile, first,
                      std::min(inputs.blocks(), first + sizes.task_blocks),
-                     scratch + thread * sizes.thread_bytes);
+                     tile + 2 * pool.num_threads(), scratch + thread * sizes.thread_bytes);
   });
 }
 

@@ -49,7 +49,7 @@ void linear_bf16_one(const LinearDesc& desc, const TileLayout& layout, const Lin
 // once per stretch of K, then used for all the tokens. scratch: many_scratch_bytes(tokens).
 void linear_bf16_many(const LinearDesc& desc, const TileLayout& layout, const LinearArgs& args,
                       const Bf16Inputs& inputs, int64_t tile, int64_t first, int64_t last,
-                      std::byte* scratch);
+                      int64_t next, std::byte* scratch);
 int64_t many_scratch_bytes(int64_t tokens);
 
 Verdict supports_linear_bf16(const LinearDesc& desc);

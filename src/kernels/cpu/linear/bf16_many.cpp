@@ -45,6 +45,38 @@ struct Stretch {
 // What a group's sum becomes.
 enum Ending { kCarry, kScale, kScaleAndMin };
 
+template <int kTokens, Ending kEnding>
+[[gnu::target("avx512f"), gnu::always_inline]] inline void finish_group(const Stretch& s,
+                                                                        int64_t group,
+                                                                        const __m512* sum) {
+  // Loaded before any store, or the compiler has to load them again for every token.
+  __m512 scale[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
+  __m512 min[2] = {scale[0], scale[1]};
+  for (int r = 0; r < 2; ++r) {
+    const int64_t at = r * kPlane + group * kTileRows;
+    if constexpr (kEnding != kCarry) scale[r] = _mm512_load_ps(s.scales + at);
+    if constexpr (kEnding == kScaleAndMin) min[r] = _mm512_load_ps(s.minima + at);
+  }
+  const float* xsums = kEnding == kScaleAndMin ? s.xsums + group * kTokens : nullptr;
+#pragma GCC unroll 12
+  for (int t = 0; t < kTokens; ++t) {
+    float* to = s.sums + t * 2 * kTileRows;
+    __m512 y0 = sum[2 * t];
+    __m512 y1 = sum[2 * t + 1];
+    if constexpr (kEnding != kCarry) {
+      y0 = _mm512_fmadd_ps(scale[0], y0, _mm512_load_ps(to));
+      y1 = _mm512_fmadd_ps(scale[1], y1, _mm512_load_ps(to + kTileRows));
+    }
+    if constexpr (kEnding == kScaleAndMin) {
+      const __m512 xsum = _mm512_set1_ps(xsums[t]);
+      y0 = _mm512_fmadd_ps(min[0], xsum, y0);
+      y1 = _mm512_fmadd_ps(min[1], xsum, y1);
+    }
+    _mm512_store_ps(to, y0);
+    _mm512_store_ps(to + kTileRows, y1);
+  }
+}
+
 // 2 x kTokens sums in registers. Per pair of K: 2 loads of weights, kTokens broadcasts of inputs.
 template <int kTokens, Ending kEnding>
 [[gnu::target("avx512f,avx512bw,avx512bf16")]] void multiply(const Stretch& stretch) {
@@ -67,20 +99,7 @@ template <int kTokens, Ending kEnding>
         sum[2 * t + 1] = _mm512_dpbf16_ps(sum[2 * t + 1], w1, x);
       }
     }
-#pragma GCC unroll 24
-    for (int i = 0; i < 2 * kTokens; ++i) {
-      float* to = s.sums + i * kTileRows;
-      const int64_t at = i % 2 * kPlane + g * kTileRows;
-      __m512 y = sum[i];
-      if constexpr (kEnding != kCarry) {
-        y = _mm512_fmadd_ps(_mm512_load_ps(s.scales + at), y, _mm512_load_ps(to));
-      }
-      if constexpr (kEnding == kScaleAndMin) {
-        y = _mm512_fmadd_ps(_mm512_load_ps(s.minima + at),
-                            _mm512_set1_ps(s.xsums[g * kTokens + i / 2]), y);
-      }
-      _mm512_store_ps(to, y);
-    }
+    finish_group<kTokens, kEnding>(s, g, sum);
   }
 }
 
@@ -98,10 +117,12 @@ constexpr std::array<Multiply, kMaxTokens> kMultiply[] = {by_tokens<kCarry>(kAll
 template <class Codes>
 [[gnu::target("avx512f,avx512bw,avx512bf16")]] void expand_lines(const std::byte* from,
                                                                  int64_t steps, bool has_min,
+                                                                 int64_t ahead_bytes,
                                                                  std::byte* to) {
   const Codes codes(has_min);
   for (int64_t s = 0; s < steps; ++s) {
     __m512i lines[Codes::kOperands];
+    prefetch(from + s * kLineBytes + ahead_bytes);
     codes.expand(_mm512_load_si512(from + s * kLineBytes), lines);
     for (int i = 0; i < Codes::kOperands; ++i) {
       _mm512_store_si512(to + (s * Codes::kOperands + i) * kLineBytes, lines[i]);
@@ -111,13 +132,13 @@ template <class Codes>
 
 // Lines of steps [begin, end) of a tile; bf16 needs no copy.
 const std::byte* lines_of(const LinearDesc& desc, const TileLayout& l, const std::byte* tile,
-                          int64_t begin, int64_t end, std::byte* to) {
+                          int64_t begin, int64_t end, int64_t ahead_bytes, std::byte* to) {
   const std::byte* from = tile + l.codes_at(begin);
   if (desc.storage == DType::kBf16) return from;
   if (desc.storage == DType::kI8)
-    expand_lines<I8Codes>(from, end - begin, desc.has_min, to);
+    expand_lines<I8Codes>(from, end - begin, desc.has_min, ahead_bytes, to);
   else
-    expand_lines<I4Codes>(from, end - begin, desc.has_min, to);
+    expand_lines<I4Codes>(from, end - begin, desc.has_min, ahead_bytes, to);
   return to;
 }
 
@@ -125,12 +146,15 @@ const std::byte* lines_of(const LinearDesc& desc, const TileLayout& l, const std
 template <DType kScale>
 [[gnu::target("avx512f")]] void load_planes(const TileLayout& l, const std::byte* tile,
                                             int64_t group, int64_t groups, float unit,
-                                            float* scales, float* minima) {
+                                            int64_t ahead_bytes, float* scales, float* minima) {
   for (int64_t g = 0; g < groups; ++g) {
-    const __m512 scale = load_scales<kScale>(tile + l.scale_at(group + g));
+    const std::byte* scales_at = tile + l.scale_at(group + g);
+    const __m512 scale = load_scales<kScale>(scales_at);
+    prefetch(scales_at + ahead_bytes);
     _mm512_store_ps(scales + g * kTileRows, _mm512_mul_ps(scale, _mm512_set1_ps(unit)));
     if (minima == nullptr) continue;
-    _mm512_store_ps(minima + g * kTileRows, load_scales<kScale>(tile + l.min_at(group + g)));
+    _mm512_store_ps(minima + g * kTileRows, load_scales<kScale>(scales_at + l.min_offset));
+    prefetch(scales_at + l.min_offset + ahead_bytes);
   }
 }
 
@@ -170,7 +194,7 @@ int64_t many_scratch_bytes(int64_t tokens) {
 
 void linear_bf16_many(const LinearDesc& desc, const TileLayout& layout, const LinearArgs& args,
                       const Bf16Inputs& inputs, int64_t tile, int64_t first, int64_t last,
-                      std::byte* scratch) {
+                      int64_t next, std::byte* scratch) {
   const Scratch s(scratch);
   const bool second = (tile + 1) * kTileRows < desc.n;
   const std::byte* tiles[2] = {args.w + tile * layout.tile_bytes, nullptr};
@@ -178,6 +202,8 @@ void linear_bf16_many(const LinearDesc& desc, const TileLayout& layout, const Li
   const int64_t from = first * inputs.block_tokens;
   const int64_t to = std::min(inputs.rows, last * inputs.block_tokens);
   std::fill_n(s.sums, (to - from) * 2 * kTileRows, 0.0f);
+
+  const int64_t ahead_bytes = (next - tile) * layout.tile_bytes;
 
   const bool whole_row = layout.groups <= 1;
   const Ending ending = whole_row ? kCarry : desc.has_min ? kScaleAndMin : kScale;
@@ -190,12 +216,12 @@ void linear_bf16_many(const LinearDesc& desc, const TileLayout& layout, const Li
     const int64_t groups = whole_row ? 1 : ceil_div(end - step, layout.steps_per_group);
     Stretch stretch{};
     for (int r = 0; r < 2; ++r) {
-      stretch.lines[r] =
-          lines_of(desc, layout, tiles[r], step, end, s.lines + r * kStretchPairs * kLineBytes);
+      stretch.lines[r] = lines_of(desc, layout, tiles[r], step, end, ahead_bytes,
+                                  s.lines + r * kStretchPairs * kLineBytes);
       if (layout.groups > 0) {
         const auto load =
             desc.scale == DType::kF32 ? load_planes<DType::kF32> : load_planes<DType::kF16>;
-        load(layout, tiles[r], group, groups, unit, s.scales + r * kPlane,
+        load(layout, tiles[r], group, groups, unit, ahead_bytes, s.scales + r * kPlane,
              desc.has_min ? s.minima + r * kPlane : nullptr);
       }
     }
