@@ -83,12 +83,18 @@ Coding choose_coding(const float* x, int64_t count, const QuantFormat& format) {
 
 void code_group(const float* x, int64_t count, const QuantFormat& format, const Coding& coding,
                 std::byte* codes) {
+  if (coding.scale == 0) {  // every code reads as the minimum
+    std::memset(codes, 0, static_cast<size_t>(count));
+    return;
+  }
   const Range range = code_range(format);
+  // Adding and taking away 1.5 * 2^23 rounds to nearest even, as nearbyint does, but in vectors
+  // also where only SSE2 is assumed; clamped codes are far below 2^22.
+  constexpr float kRounder = 12582912.0f;
+  auto* out = reinterpret_cast<int8_t*>(codes);
   for (int64_t i = 0; i < count; ++i) {
-    float code = 0;  // a zero scale: every code reads as the minimum
-    if (coding.scale != 0) code = std::nearbyint((x[i] - coding.minimum) / coding.scale);
-    code = std::clamp(code, range.low, range.high);
-    codes[i] = static_cast<std::byte>(static_cast<int8_t>(code));
+    const float code = std::clamp((x[i] - coding.minimum) / coding.scale, range.low, range.high);
+    out[i] = static_cast<int8_t>((code + kRounder) - kRounder);
   }
 }
 
@@ -131,6 +137,20 @@ void quantize_row(const float* x, int64_t row, const std::string& weight, kernel
   }
 }
 
+void apply_scales(const int8_t* codes, const float* scales, const float* minima, int64_t k,
+                  int64_t group, float* to) {
+  for (int64_t begin = 0; begin < k; begin += group) {
+    const int64_t end = std::min(begin + group, k);
+    const float scale = scales[begin / group];
+    if (minima == nullptr) {
+      for (int64_t i = begin; i < end; ++i) to[i] = scale * static_cast<float>(codes[i]);
+    } else {
+      const float minimum = minima[begin / group];
+      for (int64_t i = begin; i < end; ++i) to[i] = scale * static_cast<float>(codes[i]) + minimum;
+    }
+  }
+}
+
 void dequantize_row(const kernels::CodedRows& from, int64_t row, float* to) {
   const int64_t k = from.k;
   if (!from.format.quantised()) {
@@ -146,14 +166,11 @@ void dequantize_row(const kernels::CodedRows& from, int64_t row, float* to) {
     }
     return;
   }
-  const int64_t groups = from.format.groups(k);
   const int64_t group = from.format.group == 0 ? k : from.format.group;
-  for (int64_t i = 0; i < k; ++i) {
-    const auto at = static_cast<size_t>(row * groups + i / group);
-    const auto code = static_cast<int8_t>(from.codes[static_cast<size_t>(row * k + i)]);
-    const float product = from.scales[at] * static_cast<float>(code);
-    to[i] = from.format.has_min ? product + from.minima[at] : product;
-  }
+  const int64_t first = row * from.format.groups(k);
+  apply_scales(reinterpret_cast<const int8_t*>(from.codes.data()) + row * k,
+               from.scales.data() + first,
+               from.format.has_min ? from.minima.data() + first : nullptr, k, group, to);
 }
 
 }  // namespace kvern::quantize

@@ -16,7 +16,12 @@ void quantize_row(const float* x, int64_t row, const std::string& weight, kernel
 // Sizes the vectors of `to` for its format, n and k.
 void allocate(kernels::CodedRows& to);
 
-// Row `row` as f32: scale * code (+ min), one rounding each.
+// to[i] = scale * code (+ min) in f32, one rounding each. minima: nullptr where the format has
+// none.
+void apply_scales(const int8_t* codes, const float* scales, const float* minima, int64_t k,
+                  int64_t group, float* to);
+
+// Row `row` as f32.
 void dequantize_row(const kernels::CodedRows& from, int64_t row, float* to);
 
 // A scale or minimum as the format keeps it, in f32.

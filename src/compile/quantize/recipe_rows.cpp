@@ -136,11 +136,8 @@ void RecipeRows::decode(ir::SourceType type, const std::byte* from, int64_t k, f
   const QuantFormat& format = ir::source_type_info(type).exact;
   if (!format.quantised()) return decode_floats(type, from, k, to);
   decode_codes(type, from, k, {codes_.data(), scales_.data(), minima_.data()});
-  const int64_t group = format.group;
-  for (int64_t i = 0; i < k; ++i) {
-    const float product = scales_[i / group] * static_cast<float>(codes_[i]);
-    to[i] = format.has_min ? product + minima_[i / group] : product;
-  }
+  apply_scales(codes_.data(), scales_.data(), format.has_min ? minima_.data() : nullptr, k,
+               format.group, to);
 }
 
 void RecipeRows::read(int64_t row, float* to) {
