@@ -11,9 +11,9 @@ namespace {
 constexpr int64_t kTaskTokens = 192;           // tokens whose sums a task keeps: 24 KiB
 constexpr int64_t kSerialElements = 64 << 10;  // rounding fewer inputs than this is one task
 
-// Blocks as equal as they get, so that 17 tokens are 9 and 8 rather than 12 and 5.
-int64_t block_tokens(int64_t rows) {
-  return ceil_div(rows, ceil_div(rows, kMaxTokens));
+// Blocks as equal as they get, so that 13 tokens are 7 and 6 rather than 12 and 1.
+int64_t block_tokens(int64_t rows, bool grouped) {
+  return ceil_div(rows, ceil_div(rows, grouped ? kMaxGroupedTokens : kMaxTokens));
 }
 
 struct Sizes {
@@ -82,7 +82,7 @@ void run_linear_bf16(const LinearDesc& desc, const LinearArgs& args) {
   const TileLayout layout = tile_layout(desc.format(), desc.k);
   Bf16Inputs inputs;
   inputs.rows = args.rows;
-  inputs.block_tokens = block_tokens(args.rows);
+  inputs.block_tokens = block_tokens(args.rows, layout.groups > 1);
   inputs.num_pairs = align_up(layout.steps * layout.step_elements / 2, 8);
   inputs.groups = layout.groups;
   const Sizes sizes = sizes_of(inputs, desc.has_min);

@@ -16,7 +16,9 @@
 
 namespace kvern::kernels::cpu {
 
-inline constexpr int64_t kMaxTokens = 12;  // tokens of one register tile: 2 x 12 sums of 32
+// Tokens of one register tile: 2 x 12 sums, or 2 x 6 sums and as many outputs so far.
+inline constexpr int64_t kMaxTokens = 12;
+inline constexpr int64_t kMaxGroupedTokens = 6;
 
 // Inputs of one call as the kernels read them. Tokens go in blocks; within a block of t tokens
 // (`block_tokens`, the last block the rest) a pair of K of all its tokens is contiguous.

@@ -45,50 +45,45 @@ struct Stretch {
 // What a group's sum becomes.
 enum Ending { kCarry, kScale, kScaleAndMin };
 
-template <int kTokens, Ending kEnding>
+// y += scale * sum (+ min * xsum) of one group, and sum = 0 for the next.
+template <int kTokens, bool kMin>
 [[gnu::target("avx512f"), gnu::always_inline]] inline void finish_group(const Stretch& s,
-                                                                        int64_t group,
-                                                                        const __m512* sum) {
-  // Loaded before any store, or the compiler has to load them again for every token.
-  __m512 scale[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
-  __m512 min[2] = {scale[0], scale[1]};
-  for (int r = 0; r < 2; ++r) {
-    const int64_t at = r * kPlane + group * kTileRows;
-    if constexpr (kEnding != kCarry) scale[r] = _mm512_load_ps(s.scales + at);
-    if constexpr (kEnding == kScaleAndMin) min[r] = _mm512_load_ps(s.minima + at);
-  }
-  const float* xsums = kEnding == kScaleAndMin ? s.xsums + group * kTokens : nullptr;
+                                                                        int64_t group, __m512* sum,
+                                                                        __m512* y) {
+  const float* scales = s.scales + group * kTileRows;
+  const float* minima = s.minima + group * kTileRows;
+  const __m512 scale0 = _mm512_load_ps(scales);
+  const __m512 scale1 = _mm512_load_ps(scales + kPlane);
+  const __m512 min0 = kMin ? _mm512_load_ps(minima) : scale0;
+  const __m512 min1 = kMin ? _mm512_load_ps(minima + kPlane) : scale1;
 #pragma GCC unroll 12
   for (int t = 0; t < kTokens; ++t) {
-    float* to = s.sums + t * 2 * kTileRows;
-    __m512 y0 = sum[2 * t];
-    __m512 y1 = sum[2 * t + 1];
-    if constexpr (kEnding != kCarry) {
-      y0 = _mm512_fmadd_ps(scale[0], y0, _mm512_load_ps(to));
-      y1 = _mm512_fmadd_ps(scale[1], y1, _mm512_load_ps(to + kTileRows));
+    y[2 * t] = _mm512_fmadd_ps(scale0, sum[2 * t], y[2 * t]);
+    y[2 * t + 1] = _mm512_fmadd_ps(scale1, sum[2 * t + 1], y[2 * t + 1]);
+    if constexpr (kMin) {
+      const __m512 xsum = _mm512_set1_ps(s.xsums[group * kTokens + t]);
+      y[2 * t] = _mm512_fmadd_ps(min0, xsum, y[2 * t]);
+      y[2 * t + 1] = _mm512_fmadd_ps(min1, xsum, y[2 * t + 1]);
     }
-    if constexpr (kEnding == kScaleAndMin) {
-      const __m512 xsum = _mm512_set1_ps(xsums[t]);
-      y0 = _mm512_fmadd_ps(min[0], xsum, y0);
-      y1 = _mm512_fmadd_ps(min[1], xsum, y1);
-    }
-    _mm512_store_ps(to, y0);
-    _mm512_store_ps(to + kTileRows, y1);
+    sum[2 * t] = sum[2 * t + 1] = _mm512_setzero_ps();
   }
 }
 
-// 2 x kTokens sums in registers. Per pair of K: 2 loads of weights, kTokens broadcasts of inputs.
+// Sums of 2 tiles x kTokens in registers, and with groups the outputs so far as well: 12 tokens
+// without and 6 with groups. Per pair of K: 2 loads of weights, kTokens broadcasts of inputs.
 template <int kTokens, Ending kEnding>
 [[gnu::target("avx512f,avx512bw,avx512bf16")]] void multiply(const Stretch& stretch) {
   const Stretch s = stretch;
+  __m512 y[2 * kTokens];
+  __m512 sum[2 * kTokens];
+#pragma GCC unroll 24
+  for (int i = 0; i < 2 * kTokens; ++i) {
+    y[i] = _mm512_load_ps(s.sums + i * kTileRows);
+    sum[i] = kEnding == kCarry ? y[i] : _mm512_setzero_ps();
+  }
   for (int64_t g = 0; g < s.groups; ++g) {
     const int64_t begin = g * s.group_pairs;
     const int64_t end = std::min(s.pairs, begin + s.group_pairs);
-    __m512 sum[2 * kTokens];
-#pragma GCC unroll 24
-    for (int i = 0; i < 2 * kTokens; ++i) {
-      sum[i] = kEnding == kCarry ? _mm512_load_ps(s.sums + i * kTileRows) : _mm512_setzero_ps();
-    }
     for (int64_t p = begin; p < end; ++p) {
       const auto w0 = (__m512bh)_mm512_load_si512(s.lines[0] + p * kLineBytes);
       const auto w1 = (__m512bh)_mm512_load_si512(s.lines[1] + p * kLineBytes);
@@ -99,20 +94,33 @@ template <int kTokens, Ending kEnding>
         sum[2 * t + 1] = _mm512_dpbf16_ps(sum[2 * t + 1], w1, x);
       }
     }
-    finish_group<kTokens, kEnding>(s, g, sum);
+    if constexpr (kEnding != kCarry) {
+      finish_group<kTokens, kEnding == kScaleAndMin>(s, g, sum, y);
+    }
+  }
+#pragma GCC unroll 24
+  for (int i = 0; i < 2 * kTokens; ++i) {
+    _mm512_store_ps(s.sums + i * kTileRows, kEnding == kCarry ? sum[i] : y[i]);
   }
 }
 
 using Multiply = void (*)(const Stretch&);
 
 template <Ending kEnding, size_t... kIndex>
-constexpr std::array<Multiply, kMaxTokens> by_tokens(std::index_sequence<kIndex...>) {
-  return {multiply<static_cast<int>(kIndex) + 1, kEnding>...};
+constexpr auto by_tokens(std::index_sequence<kIndex...>) {
+  return std::array<Multiply, sizeof...(kIndex)>{
+      multiply<static_cast<int>(kIndex) + 1, kEnding>...};
 }
-constexpr auto kAllTokens = std::make_index_sequence<kMaxTokens>();
-constexpr std::array<Multiply, kMaxTokens> kMultiply[] = {by_tokens<kCarry>(kAllTokens),
-                                                          by_tokens<kScale>(kAllTokens),
-                                                          by_tokens<kScaleAndMin>(kAllTokens)};
+constexpr auto kMultiplyCarry = by_tokens<kCarry>(std::make_index_sequence<kMaxTokens>());
+constexpr auto kMultiplyScale = by_tokens<kScale>(std::make_index_sequence<kMaxGroupedTokens>());
+constexpr auto kMultiplyScaleAndMin =
+    by_tokens<kScaleAndMin>(std::make_index_sequence<kMaxGroupedTokens>());
+
+Multiply pick(Ending ending, int64_t tokens) {
+  const auto i = static_cast<size_t>(tokens - 1);
+  if (ending == kCarry) return kMultiplyCarry[i];
+  return ending == kScale ? kMultiplyScale[i] : kMultiplyScaleAndMin[i];
+}
 
 template <class Codes>
 [[gnu::target("avx512f,avx512bw,avx512bf16")]] void expand_lines(const std::byte* from,
@@ -134,7 +142,12 @@ template <class Codes>
 const std::byte* lines_of(const LinearDesc& desc, const TileLayout& l, const std::byte* tile,
                           int64_t begin, int64_t end, int64_t ahead_bytes, std::byte* to) {
   const std::byte* from = tile + l.codes_at(begin);
-  if (desc.storage == DType::kBf16) return from;
+  if (desc.storage == DType::kBf16) {
+    for (int64_t step = 0; step < end - begin; ++step) {
+      prefetch(from + step * kLineBytes + ahead_bytes);
+    }
+    return from;
+  }
   if (desc.storage == DType::kI8)
     expand_lines<I8Codes>(from, end - begin, desc.has_min, ahead_bytes, to);
   else
@@ -235,7 +248,7 @@ void linear_bf16_many(const LinearDesc& desc, const TileLayout& layout, const Li
       stretch.x = inputs.pairs_of(block) + step * step_pairs * tokens;
       stretch.xsums = desc.has_min ? inputs.sums_of(block) + group * tokens : nullptr;
       stretch.sums = s.sums + (block - first) * inputs.block_tokens * 2 * kTileRows;
-      kMultiply[ending][static_cast<size_t>(tokens - 1)](stretch);
+      pick(ending, tokens)(stretch);
     }
   }
   if (whole_row && layout.groups > 0) scale_whole_rows(desc, inputs, first, last, s);
