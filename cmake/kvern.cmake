@@ -5,11 +5,6 @@ find_package(Threads REQUIRED)
 add_library(kvern_flags INTERFACE)
 target_compile_options(kvern_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -fno-math-errno
                                              -ffp-contract=off)
-# g++ 12 warns of its own AVX-512 headers (GCC bug 105593); nothing of ours is hidden that ASan and
-# -O2 of later compilers would not show.
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  target_compile_options(kvern_flags INTERFACE -Wno-maybe-uninitialized)
-endif()
 target_include_directories(kvern_flags INTERFACE ${PROJECT_SOURCE_DIR}/include)
 target_link_libraries(kvern_flags INTERFACE Threads::Threads)
 # fmt is compiled once, in src/base/fmt.cpp; nothing links the shared library.
