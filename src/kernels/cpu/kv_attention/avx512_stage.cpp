@@ -1,5 +1,6 @@
 #include "kernels/cpu/kv_attention/avx512_stage.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/cpu/avx512_math.h"
@@ -7,25 +8,29 @@
 namespace kvern::kernels::cpu {
 namespace {
 
-// rows[i] lane j -> rows[j] lane i, 4 bytes each.
+// rows[i] lane j -> rows[j] lane i, 4 bytes each. Unrolled, or the arrays live in memory.
 [[gnu::target("avx512f"), gnu::always_inline]] inline void transpose16(__m512i (&r)[16]) {
   __m512i t[16];
+#pragma GCC unroll 16
   for (int i = 0; i < 16; i += 2) {
     t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
     t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
   }
+#pragma GCC unroll 16
   for (int i = 0; i < 16; i += 4) {
     r[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
     r[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
     r[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
     r[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
   }
+#pragma GCC unroll 16
   for (int i = 0; i < 4; ++i) {
     t[i] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0x88);
     t[i + 4] = _mm512_shuffle_i32x4(r[i], r[i + 4], 0xdd);
     t[i + 8] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0x88);
     t[i + 12] = _mm512_shuffle_i32x4(r[i + 8], r[i + 12], 0xdd);
   }
+#pragma GCC unroll 16
   for (int i = 0; i < 4; ++i) {
     r[i] = _mm512_shuffle_i32x4(t[i], t[i + 8], 0x88);
     r[i + 4] = _mm512_shuffle_i32x4(t[i + 4], t[i + 12], 0x88);
@@ -41,11 +46,11 @@ namespace {
   return _mm512_cvtss_f32(_mm512_cvtph_ps(_mm256_set1_epi16(bits)));
 }
 
-// Elements [i, i + 16) of a row as f32, zero from `dim` on. i8 groups are multiples of 16.
+// Elements [i, i + 16) of a row as f32, zero where the mask is. i8 groups are multiples of 16.
 template <DType kStorage>
 [[gnu::target("avx512f,avx512bw,avx512vl"), gnu::always_inline]] inline __m512 load16(
-    const KvRange& range, const std::byte* codes, const std::byte* scales, int64_t i) {
-  const __mmask16 mask = first_lanes(range.dim - i);
+    const KvRange& range, const std::byte* codes, const std::byte* scales, int64_t i,
+    __mmask16 mask) {
   if constexpr (kStorage == DType::kF32) {
     return _mm512_maskz_loadu_ps(mask, codes + 4 * i);
   } else if constexpr (kStorage == DType::kF16) {
@@ -65,7 +70,8 @@ template <QkInput kInput, DType kStorage>
 [[gnu::target("avx512f,avx512bw,avx512vl"), gnu::always_inline]] inline __m512i load_steps(
     const KvRange& range, const std::byte* codes, const std::byte* scales, int64_t step) {
   if constexpr (kInput == QkInput::kF32) {
-    return _mm512_castps_si512(load16<kStorage>(range, codes, scales, step));
+    return _mm512_castps_si512(
+        load16<kStorage>(range, codes, scales, step, first_lanes(range.dim - step)));
   } else if constexpr (kStorage == DType::kBf16) {
     const int64_t left = range.dim - 2 * step;
     const __mmask32 mask = left >= 32 ? ~__mmask32{0} : (__mmask32{1} << left) - 1;
@@ -82,23 +88,63 @@ template <QkInput kInput, DType kStorage>
   }
 }
 
+// Asks for the rows kAheadTokens after [begin, begin + kLanes). Always inline: g++ 12 drops calls
+// of a function that does nothing but prefetch.
+[[gnu::always_inline]] inline void ask_ahead(const SplitSource& from, const std::byte* const* rows,
+                                             int64_t row_bytes, int64_t begin) {
+  const int64_t end = std::min(begin + kAheadTokens + kLanes, from.ahead_end);
+  for (int64_t p = std::max(begin + kAheadTokens, from.begin); p < end; ++p) {
+    for (int64_t byte = 0; byte < row_bytes; byte += 64) {
+      _mm_prefetch(reinterpret_cast<const char*>(rows[p] + byte), _MM_HINT_T2);
+    }
+  }
+}
+
+// Steps [step, step + count) of one block of positions, turned on their side.
+template <QkInput kInput, DType kStorage>
+[[gnu::target("avx512f,avx512bw,avx512vl"), gnu::always_inline]] inline void turn_block(
+    const KvRange& range, const std::byte* const* codes, const std::byte* const* scales,
+    int64_t step, int64_t count, float* to) {
+  __m512i rows[16];
+#pragma GCC unroll 16
+  for (int lane = 0; lane < 16; ++lane) {
+    rows[lane] = load_steps<kInput, kStorage>(range, codes[lane], scales[lane], step);
+  }
+  transpose16(rows);
+  if (count >= 16) {
+#pragma GCC unroll 16
+    for (int i = 0; i < 16; ++i) _mm512_storeu_si512(to + i * kLanes, rows[i]);
+    return;
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) {
+    if (i < count) _mm512_storeu_si512(to + i * kLanes, rows[i]);
+  }
+}
+
 template <QkInput kInput, DType kStorage>
 [[gnu::target("avx512f,avx512bw,avx512vl")]] void stage_k_of(const KvRange& range,
                                                              const SplitSource& from, float* k) {
   const int64_t steps = dot_steps(kInput, range.dim);
   for (int64_t block = from.begin / kLanes; block * kLanes < from.end; ++block) {
-    for (int64_t step = 0; step < steps; step += 16) {
-      __m512i rows[16];
-      for (int64_t lane = 0; lane < 16; ++lane) {
-        const int64_t p = block * kLanes + lane;
-        rows[lane] = p >= from.begin && p < from.end
-                         ? load_steps<kInput, kStorage>(range, from.k[p], from.k_scale[p], step)
-                         : _mm512_setzero_si512();
+    const int64_t first = block * kLanes;
+    ask_ahead(from, from.k, range.token_bytes, first);
+    const std::byte* const* codes = from.k + first;
+    const std::byte* const* scales = from.k_scale + first;
+    // Lanes outside [begin, end) repeat a row inside: their scores are never looked at.
+    const std::byte* edge[2][kLanes];
+    if (first < from.begin || first + kLanes > from.end) {
+      for (int64_t lane = 0; lane < kLanes; ++lane) {
+        const int64_t p = std::clamp(first + lane, from.begin, from.end - 1);
+        edge[0][lane] = from.k[p];
+        edge[1][lane] = from.k_scale[p];
       }
-      transpose16(rows);
-      float* to = k + (block * steps + step) * kLanes;
-      const int64_t count = steps - step < 16 ? steps - step : 16;
-      for (int64_t i = 0; i < count; ++i) _mm512_storeu_si512(to + i * kLanes, rows[i]);
+      codes = edge[0];
+      scales = edge[1];
+    }
+    for (int64_t step = 0; step < steps; step += 16) {
+      turn_block<kInput, kStorage>(range, codes, scales, step, steps - step,
+                                   k + (block * steps + step) * kLanes);
     }
   }
 }
@@ -119,9 +165,22 @@ template <DType kStorage>
                                                              const SplitSource& from,
                                                              int64_t padded_dim, float* v) {
   for (int64_t p = from.begin; p < from.end; ++p) {
-    for (int64_t i = 0; i < padded_dim; i += 16) {
-      _mm512_storeu_ps(v + p * padded_dim + i,
-                       load16<kStorage>(range, from.v[p], from.v_scale[p], i));
+    if (p % kLanes == 0 || p == from.begin) {
+      ask_ahead(from, from.v, range.token_bytes, p / kLanes * kLanes);
+    }
+    const std::byte* codes = from.v[p];
+    const std::byte* scales = from.v_scale[p];
+    float* to = v + p * padded_dim;
+    int64_t i = 0;
+    for (; i + 64 <= range.dim; i += 64) {
+#pragma GCC unroll 4
+      for (int64_t j = i; j < i + 64; j += 16) {
+        _mm512_storeu_ps(to + j, load16<kStorage>(range, codes, scales, j, 0xffff));
+      }
+    }
+    for (; i < padded_dim; i += 16) {
+      const __mmask16 mask = first_lanes(range.dim - i);
+      _mm512_storeu_ps(to + i, load16<kStorage>(range, codes, scales, i, mask));
     }
   }
 }

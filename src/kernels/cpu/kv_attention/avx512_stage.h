@@ -16,19 +16,26 @@ inline int64_t dot_steps(QkInput input, int64_t dim) {
   return input == QkInput::kBf16 ? (dim + 1) / 2 : dim;
 }
 
-// Where the positions of a split lie; only [begin, end) of the arrays is set and read.
+// Rows are asked for this many positions before they are read, across the end of a split: pages lie
+// anywhere, so the hardware's prefetchers see no stream. Into L2: asking for L1 fills its few miss
+// buffers (decode at 2,000 tokens, one thread: none 6.9 ms, L1 6.9, L2 4.7; 64 and 128 ahead: 5.0).
+inline constexpr int64_t kAheadTokens = 32;
+
+// Where the positions of a split lie; only [begin, end) of the arrays is set and read, and
+// [end, ahead_end) asked for.
 struct SplitSource {
   int64_t begin = 0;  // relative to the split's first position
   int64_t end = 0;
-  const std::byte* k[kSplitTokens];
-  const std::byte* k_scale[kSplitTokens];
-  const std::byte* v[kSplitTokens];
-  const std::byte* v_scale[kSplitTokens];
+  int64_t ahead_end = 0;
+  const std::byte* k[kSplitTokens + kAheadTokens];
+  const std::byte* k_scale[kSplitTokens + kAheadTokens];
+  const std::byte* v[kSplitTokens + kAheadTokens];
+  const std::byte* v_scale[kSplitTokens + kAheadTokens];
 };
 
 // k: [kSplitBlocks][steps][16 positions] of 4 bytes. With bf16 input, i8 codes come as bf16, which
 // is exact, and their scales apart: k_scale [kSplitBlocks][groups][16]. Positions outside
-// [begin, end) of a block that is touched are zero.
+// [begin, end) of a block that is touched hold those of another.
 void stage_k(QkInput input, const KvRange& range, const SplitSource& from, float* k,
              float* k_scale);
 // v: [kSplitTokens][padded_dim], columns beyond dim zero.

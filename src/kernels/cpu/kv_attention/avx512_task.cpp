@@ -56,14 +56,26 @@ void Task::stage() {
   const KvPages& pages = args_.step->kv[static_cast<size_t>(desc_.kv_group)];
   SplitSource from;
   from.begin = std::max(first_ - start_, int64_t{0});
-  from.end = std::min<int64_t>(tile_.position + tile_.tokens - start_, kSplitTokens);
-  for (int64_t p = from.begin; p < from.end; ++p) {
+  const int64_t left = tile_.position + tile_.tokens - start_;
+  from.end = std::min<int64_t>(left, kSplitTokens);
+  from.ahead_end = std::min<int64_t>(left, kSplitTokens + kAheadTokens);
+  int64_t p = from.begin;
+  while (p <
+         from.ahead_end) {  // page by page: a division per position would cost more than its dots
     const std::byte* page = page_of(pages, tile_.sequence, start_ + p);
     const int64_t token = (start_ + p) % pages.page_tokens;
-    from.k[p] = shape_.k.codes(page, kv_head_, token);
-    from.k_scale[p] = shape_.k.scales(page, kv_head_, token);
-    from.v[p] = shape_.v.codes(page, kv_head_, token);
-    from.v_scale[p] = shape_.v.scales(page, kv_head_, token);
+    const int64_t count = std::min(pages.page_tokens - token, from.ahead_end - p);
+    const std::byte* k = shape_.k.codes(page, kv_head_, token);
+    const std::byte* k_scale = shape_.k.scales(page, kv_head_, token);
+    const std::byte* v = shape_.v.codes(page, kv_head_, token);
+    const std::byte* v_scale = shape_.v.scales(page, kv_head_, token);
+    for (int64_t i = 0; i < count; ++i) {
+      from.k[p + i] = k + i * shape_.k.token_bytes;
+      from.k_scale[p + i] = k_scale + i * shape_.k.scale_token_bytes;
+      from.v[p + i] = v + i * shape_.v.token_bytes;
+      from.v_scale[p + i] = v_scale + i * shape_.v.scale_token_bytes;
+    }
+    p += count;
   }
   stage_k(shape_.input, shape_.k, from, w_.k, w_.k_scale);
   stage_v(shape_.v, from, shape_.padded_v, w_.v);
