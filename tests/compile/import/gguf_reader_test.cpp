@@ -107,6 +107,14 @@ TEST(GgufReader, TensorsOutsideTheFileAreRefused) {
   EXPECT_THAT(outcome(builder.bytes()), HasSubstr("'blk.0.ffn_down.weight' takes 33554432 bytes"));
 }
 
+TEST(GgufReader, ATableOfOverlappingTensorsIsRefused) {
+  GgufBuilder builder = one_layer_llama();
+  // 200 tensors that take no place of their own: a small file must not stand for much work.
+  for (int i = 0; i < 200; ++i)
+    builder.tensors.insert(builder.tensors.begin(), {"t" + std::to_string(i), {64}, 0, 0});
+  EXPECT_THAT(outcome(builder.bytes()), HasSubstr("some overlap"));
+}
+
 TEST(GgufReader, TypesAreNamedOrNumbered) {
   GgufBuilder builder = one_layer_llama();
   builder.tensor("blk.0.ffn_up.weight").type = 23;

@@ -60,6 +60,9 @@ TEST(Llama, GraphReadsLikeThePaper) {
   ASSERT_EQ(q.recipe.nodes.size(), 2u);
   EXPECT_EQ(q.recipe.nodes[1].op, ir::RecipeOp::kUnpermute);
   EXPECT_EQ(q.recipe.nodes[1].heads, 2);
+  EXPECT_EQ(model.tensors[3].name, "blk.0.attn_q.weight");
+  EXPECT_EQ(model.tensors[3].note, "rows of 2 heads unpermuted");
+  EXPECT_EQ(model.tensors[5].note, "");
   const ir::Weight& v = model.graph.weights[model.graph.weight_index("layers.0.attn.v.weight")];
   EXPECT_EQ(v.recipe.nodes.size(), 1u);
   const std::string text = ir::print(model.graph);
@@ -160,6 +163,14 @@ TEST(GgufTokenizer, StopIdsAndUnknownKeys) {
   EXPECT_EQ(model.stop_ids, (std::vector<int32_t>{0, 3}));
   EXPECT_THAT(model.warnings, testing::ElementsAre(HasSubstr("tokenizer.ggml.novelty")));
   EXPECT_EQ(model.text.token_types[0], text::TokenType::kControl);
+}
+
+TEST(Import, NamesFromTheFileCannotSteerATerminal) {
+  GgufBuilder builder = one_layer_llama();
+  builder.string("general.name", "a\x1b[31mb\n" + std::string(5000, 'x'));
+  const std::string name = import_built(builder).name;
+  EXPECT_TRUE(name.starts_with("a?[31mb?x"));
+  EXPECT_EQ(name.size(), 200u);
 }
 
 TEST(Import, SourceHashFollowsTensorsOnly) {

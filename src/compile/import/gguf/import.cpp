@@ -69,10 +69,34 @@ void check_vocabulary(const File& file, const ImportedModel& model) {
 }
 
 std::string model_name(const File& file) {
+  constexpr size_t kMaxNameBytes = 200;
   const auto given = file.metadata.find_string("general.name");
-  if (given && !given->empty()) return std::string(*given);
-  const std::string stem = file.name.substr(file.name.find_last_of('/') + 1);
-  return stem.ends_with(".gguf") ? stem.substr(0, stem.size() - 5) : stem;
+  if (!given || given->empty()) {
+    const std::string stem = file.name.substr(file.name.find_last_of('/') + 1);
+    return stem.ends_with(".gguf") ? stem.substr(0, stem.size() - 5) : stem;
+  }
+  std::string name(given->substr(0, kMaxNameBytes));
+  for (char& c : name) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';  // terminals obey these
+  }
+  return name;
+}
+
+// What became of each tensor, in the order of the file.
+std::vector<TensorNote> note_tensors(const ir::Graph& graph) {
+  std::vector<TensorNote> notes;
+  for (const ir::WeightSource& tensor : graph.sources) {
+    notes.push_back({tensor.name, ir::source_type_info(tensor.type).name, tensor.shape, ""});
+  }
+  for (const ir::Weight& weight : graph.weights) {
+    for (const ir::RecipeNode& node : weight.recipe.nodes) {
+      if (node.op != ir::RecipeOp::kUnpermute) continue;
+      const int32_t source = weight.recipe.nodes.front().source;
+      notes[static_cast<size_t>(source)].note =
+          fmt::format("rows of {} heads unpermuted", node.heads);
+    }
+  }
+  return notes;
 }
 
 }  // namespace
@@ -96,9 +120,8 @@ ImportedModel import_bytes(std::span<const std::byte> bytes, const std::string& 
   model.stop_ids = model.text.stop_ids;
   for (const ir::WeightSource& tensor : file.tensors) {
     model.num_parameters += num_elements(tensor.shape);
-    model.tensors.push_back(
-        {tensor.name, ir::source_type_info(tensor.type).name, tensor.shape, ""});
   }
+  model.tensors = note_tensors(model.graph);
   model.source_hash = hash_tensors(file, bytes, options);
   return model;
 }

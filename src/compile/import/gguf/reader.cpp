@@ -166,7 +166,16 @@ File read(std::span<const std::byte> bytes, const std::string& name) {
   }
   const auto data_start = checked_align_up(cursor.position(), alignment);
   if (!data_start) fail(name, "the tensor table ends beyond any address");
-  for (ir::WeightSource& tensor : file.tensors) place(tensor, *data_start, bytes.size(), name);
+  uint64_t total_bytes = 0;  // each lies inside the file, so the sum of 2^32 of them cannot wrap
+  for (ir::WeightSource& tensor : file.tensors) {
+    place(tensor, *data_start, bytes.size(), name);
+    total_bytes += tensor.bytes;
+    if (total_bytes > bytes.size()) {
+      fail(name, fmt::format("its tensors take more bytes than its {}: some overlap, the tensor "
+                             "table is damaged",
+                             bytes.size()));
+    }
+  }
   return file;
 }
 
