@@ -138,16 +138,12 @@ template <class Codes>
   }
 }
 
-// Lines of steps [begin, end) of a tile; bf16 needs no copy.
+// Lines of steps [begin, end) of a tile. bf16 needs no copy, and no prefetch: all lines of a
+// stretch asked for at once took M=8 from 0.62 of the read roof to 0.41.
 const std::byte* lines_of(const LinearDesc& desc, const TileLayout& l, const std::byte* tile,
                           int64_t begin, int64_t end, int64_t ahead_bytes, std::byte* to) {
   const std::byte* from = tile + l.codes_at(begin);
-  if (desc.storage == DType::kBf16) {
-    for (int64_t step = 0; step < end - begin; ++step) {
-      prefetch(from + step * kLineBytes + ahead_bytes);
-    }
-    return from;
-  }
+  if (desc.storage == DType::kBf16) return from;
   if (desc.storage == DType::kI8)
     expand_lines<I8Codes>(from, end - begin, desc.has_min, ahead_bytes, to);
   else
