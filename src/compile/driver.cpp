@@ -4,14 +4,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 
-#include "base/check.h"
 #include "base/hash.h"
 #include "compile/lower/lower.h"
+#include "compile/quantize/packed_bytes.h"
 #include "compile/report.h"
 #include "compile/tune/tune.h"
-#include "kernels/pack.h"
 #include "plan/reader.h"
 #include "plan/writer.h"
 
@@ -72,35 +70,6 @@ plan::Plan describe(const import::ImportedModel& model, const BuildRequest& requ
   return plan;
 }
 
-// Produces the packed bytes of one weight at a time, so that a model larger than memory builds.
-class PackedWeights {
- public:
-  PackedWeights(const import::ImportedModel& model, const lower::Lowered& lowered,
-                std::vector<quantize::WeightNote>& notes)
-      : model_(model), lowered_(lowered), notes_(notes) {}
-
-  void operator()(size_t index, std::span<std::byte> to) const {
-    const auto graph_index = static_cast<size_t>(lowered_.weight_index[index]);
-    const ir::Weight& weight = model_.graph.weights[graph_index];
-    if (weight.shape.size() == 1) {
-      const std::vector<float> values =
-          quantize::materialize_f32(model_.graph, weight, model_.files);
-      KVERN_CHECK(values.size() * sizeof(float) == to.size());
-      std::memcpy(to.data(), values.data(), to.size());
-      return;
-    }
-    const kernels::CodedRows rows = quantize::materialize(model_.graph, weight, model_.files);
-    quantize::WeightNote& note = notes_[graph_index];
-    if (!note.exact) quantize::measure_error(model_.graph, weight, model_.files, rows, note);
-    kernels::pack(rows, to);
-  }
-
- private:
-  const import::ImportedModel& model_;
-  const lower::Lowered& lowered_;
-  std::vector<quantize::WeightNote>& notes_;
-};
-
 }  // namespace
 
 BuildResult build(const BuildRequest& request) {
@@ -121,7 +90,10 @@ BuildResult build(const BuildRequest& request) {
   plan.recipes_text = ir::print_recipes(model.graph);
 
   plan::WriteHooks hooks;
-  hooks.weight = PackedWeights(model, lowered, weight_notes);
+  hooks.weight = [&](size_t index, std::span<std::byte> to) {
+    const auto at = static_cast<size_t>(lowered.weight_index[index]);
+    quantize::write_packed(model.graph, model.graph.weights[at], model.files, weight_notes[at], to);
+  };
   hooks.progress = phase(request.progress, "weights");
   hooks.final_report = [&] { return write_report(model, pass_reports, weight_notes); };
   plan.import_report = hooks.final_report();
