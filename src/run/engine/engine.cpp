@@ -52,6 +52,7 @@ struct Engine::State {
 
   // The engine thread's own.
   StepLoop loop;
+  Clock::time_point step_began;
   std::unordered_map<kv::SeqId, std::shared_ptr<GenerationState>> generations;
 
   TextThread text;
@@ -89,6 +90,7 @@ void Engine::State::run() {
                                          loop.scheduler().idle() || !loop.healthy());
     handle(content);
     if (content.closed) return shut_down();
+    step_began = Clock::now();
     outcome = loop.run_step();
     deliver();
     publish_stats();
@@ -115,6 +117,9 @@ void Engine::State::handle(Inbox::Content& content) {
 void Engine::State::deliver() {
   std::vector<sched::Event> events = loop.scheduler().take_events();
   for (const sched::Event& event : events) {
+    // Events come out after the step that a sequence started in: its prefill is most of that step.
+    if (event.kind == sched::EventKind::kStarted)
+      generations.at(event.seq)->note_started(step_began);
     if (event.kind == sched::EventKind::kFinished) {
       generations.erase(event.seq);
     } else if (generations.at(event.seq)->note_posted(event.kind)) {

@@ -35,7 +35,7 @@ GenerationState::GenerationState(kv::SeqId seq, size_t prompt_tokens,
 
 void GenerationState::note_started(Clock::time_point at) {
   const std::scoped_lock lock(mutex_);
-  started_ = at;
+  if (started_ == Clock::time_point()) started_ = at;
 }
 
 void GenerationState::note_token(int32_t id, Clock::time_point at) {

@@ -23,10 +23,11 @@ class GenerationState {
   const std::vector<std::string>& stop_strings() const { return stop_strings_; }
 
   // By the text thread.
-  void note_started(Clock::time_point at);
   void note_token(int32_t id, Clock::time_point at);
   void push(Event event);
 
+  // By the engine thread: when the step began that holds its first tokens. Later calls are ignored.
+  void note_started(Clock::time_point at);
   // By the engine thread, before it posts an event: true when the consumer is so far behind that
   // the sequence should wait. Counted here and not in the queue, because the text thread may lag.
   bool note_posted(sched::EventKind kind);

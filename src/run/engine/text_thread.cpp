@@ -70,7 +70,7 @@ void TextThread::handle(sched::Event& event, Clock::time_point at) {
   Answer& answer = it->second;
   switch (event.kind) {
     case sched::EventKind::kStarted:
-      return answer.generation->note_started(at);
+      return;  // noted by the engine thread, which knows when the step began
     case sched::EventKind::kToken:
       on_token(answer, event.token, at);
       if (answer.stops.hit()) answers_.erase(it);

@@ -30,6 +30,17 @@ TEST(Engine, AnswersOneRequest) {
   expect_all_pages_free(*fake.engine);
 }
 
+// A prompt that fits one step: the step's own time is prefill, not waiting.
+TEST(Engine, PrefillTakesTheTimeOfItsStep) {
+  FakeEngine fake = make_fake_engine();
+  fake.executor->on_run = [](const step::StepBatch&) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  };
+  const auto generation = fake.engine->submit(spec_of({1, 2, 3}, 1));
+  drain(*generation);
+  EXPECT_GE(generation->timings().prefill_ms, 20.0);
+}
+
 TEST(Engine, ManyCallersGetTheAnswersTheyGetAlone) {
   FakeEngine fake = make_fake_engine(/*num_pages=*/24);  // tight: sequences are preempted
   std::vector<std::thread> callers;
