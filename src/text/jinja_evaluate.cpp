@@ -100,16 +100,8 @@ Value Interpreter::evaluate(const Expression& expression) {
       return Value::list(context_, arguments(expression).positional);
     case ExpressionKind::kTuple:
       return Value::tuple(context_, arguments(expression).positional);
-    case ExpressionKind::kDict: {
-      std::vector<std::pair<std::string, Value>> entries;
-      for (size_t i = 0; i < expression.children.size(); i += 2) {
-        const Value key = evaluate(*expression.children[i]);
-        if (!key.string())
-          context_.unsupported(fmt::format("a dict key of type {}", key.type_name()));
-        entries.emplace_back(*key.string(), evaluate(*expression.children[i + 1]));
-      }
-      return Value::dict(context_, std::move(entries));
-    }
+    case ExpressionKind::kDict:
+      return dict(expression);
     case ExpressionKind::kUnary:
       return unary(expression);
     case ExpressionKind::kBinary:
@@ -137,6 +129,25 @@ Value Interpreter::evaluate(const Expression& expression) {
     }
   }
   return {};
+}
+
+Value Interpreter::dict(const Expression& expression) {
+  std::vector<std::pair<std::string, Value>> entries;
+  for (size_t i = 0; i < expression.children.size(); i += 2) {
+    const Value key = evaluate(*expression.children[i]);
+    if (!key.string()) context_.unsupported(fmt::format("a dict key of type {}", key.type_name()));
+    Value value = evaluate(*expression.children[i + 1]);
+    context_.step(entries.size() / 8);
+    const auto existing = std::find_if(entries.begin(), entries.end(), [&](const auto& entry) {
+      return entry.first == *key.string();
+    });
+    if (existing != entries.end()) {
+      existing->second = std::move(value);
+    } else {
+      entries.emplace_back(*key.string(), std::move(value));
+    }
+  }
+  return Value::dict(context_, std::move(entries));
 }
 
 Value Interpreter::name(const std::string& wanted) const {

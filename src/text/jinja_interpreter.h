@@ -42,6 +42,7 @@ class Interpreter {
 
   // Expressions, in jinja_evaluate.cpp.
   Value evaluate(const Expression& expression);
+  Value dict(const Expression& expression);
   Value name(const std::string& wanted) const;
   const Builtin& known_builtin(const Expression& expression) const;
   Value unary(const Expression& expression);

@@ -67,8 +67,9 @@ TEST(ChatTemplate, ArithmeticIsPythons) {
 }
 
 TEST(ChatTemplate, ValuesPrintAsPythons) {
-  EXPECT_EQ(render("{{ [1, 'a', \"it's\", none, true, (1,)] }} {{ {'k': 1.0} }}{{ nothing }}"),
-            "[1, 'a', \"it's\", None, True, (1,)] {'k': 1.0}");
+  EXPECT_EQ(
+      render("{{ [1, 'a', \"it's\", none, true, (1,)] }} {{ {'k': 1, 'k': 2.0} }}{{ nothing }}"),
+      "[1, 'a', \"it's\", None, True, (1,)] {'k': 2.0}");
   EXPECT_EQ(render("{{ {'a': [1, 'é\"\\n', none], 'b': {}} | tojson }}"),
             "{\"a\": [1, \"é\\\"\\n\", null], \"b\": {}}");
 }

@@ -132,9 +132,9 @@ TEST(Tokenizer, ThreadsShareOne) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(Tokenizer, AMegabyteWithoutASpaceIsNotQuadratic) {
+TEST(Tokenizer, AQuarterMegabyteWithoutASpaceIsNotQuadratic) {
   const Tokenizer tokenizer(tiny_model({"a a", "aa aa", "aaaa aaaa"}));
-  EXPECT_EQ(tokenizer.encode(std::string(1 << 20, 'a')).size(), size_t{1 << 17});
+  EXPECT_EQ(tokenizer.encode(std::string(1 << 18, 'a')).size(), size_t{1 << 15});
 }
 
 TEST(Tokenizer, ModelWithoutOneIsRefused) {
