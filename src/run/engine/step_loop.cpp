@@ -63,8 +63,9 @@ void StepLoop::count(double ms) {
 }
 
 void StepLoop::abandon(const std::string& message) {
-  // Without a batch, or once its pages are the sequences' own, there is nothing to take back.
-  if (committed_ || batch_.empty()) return turn_unhealthy(message);
+  // Once its pages are the sequences' own there is nothing to take back; and a step that only gives
+  // pages back would fail again for ever.
+  if (committed_ || batch_.sequences.empty()) return turn_unhealthy(message);
   try {
     scheduler_.abandon(batch_, message);
     pages_.check_invariant();

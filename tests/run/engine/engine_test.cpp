@@ -164,6 +164,16 @@ TEST(Engine, ABrokenDeviceMakesItUnhealthy) {
   }
 }
 
+TEST(Engine, AStepThatOnlyGivesPagesBackAndFailsIsNotTriedForEver) {
+  FakeEngine fake = make_fake_engine();
+  fake.executor->on_run = [](const step::StepBatch& batch) {
+    if (batch.sequences.empty()) throw InternalError("no release");
+  };
+  drain(*fake.engine->submit(spec_of({1, 2}, 2)));
+  fake.engine->wait_idle();
+  EXPECT_FALSE(fake.engine->stats().healthy);
+}
+
 TEST(Engine, ASlowConsumerPausesOnlyItself) {
   FakeEngine fake = make_fake_engine(/*num_pages=*/2048);
   const auto slow = fake.engine->submit(spec_of({1}, 2000));
