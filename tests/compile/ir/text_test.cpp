@@ -153,7 +153,7 @@ TEST(GraphText, DeepRecipesAreRefusedNotFollowed) {
 TEST(GraphText, OutputsMayHaveTheNamesThatOthersWouldGet) {
   const std::string text = R"(graph "t" {
   %x = input() {name = "x", dtype = 0, width = 4} : f32[tokens, 4]
-  %"..1", %"..0" = split(%x) {sizes = [3, 1]} : f32[tokens, 3], f32[tokens, 1]
+  %"\n.1", %"\n.0" = split(%x) {sizes = [3, 1]} : f32[tokens, 3], f32[tokens, 1]
   %.1, %.0 = split(%x) {sizes = [3, 1]} : f32[tokens, 3], f32[tokens, 1]
   output(%.0) {name = "y"}
 }
