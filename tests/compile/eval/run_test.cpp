@@ -139,6 +139,27 @@ TEST(EvalAttention, SinksAndAlibiJoinTheScores) {
       [](double s, int h, int distance) { return s + (h == 0 ? 0.5 : 0.125) * distance; }, 1.5);
 }
 
+TEST(EvalAttention, HeadsReadTheKvHeadOfTheirGroup) {
+  // One token: each head's answer is v of its KV head, whatever the scores.
+  const ir::Graph graph = ir::parse(R"(graph "t" {
+  %q = input() {name = "q", dtype = 0, width = 4} : f32[tokens, 4]
+  %k = input() {name = "k", dtype = 0, width = 2} : f32[tokens, 2]
+  %kv = kv_append(%k, %k) {kv_heads = 2, dim_k = 1, dim_v = 1} : !kv
+  %y = kv_attention(%q, %kv) {heads = 4, kv_heads = 2, dim_k = 1, dim_v = 1} : f32[tokens, 4]
+  output(%y) {name = "y"}
+})");
+  RandomWeights weights(1);
+  KvState kv;
+  const auto out =
+      run(graph, {{"q", {{1, 4}, {1, 2, 3, 4}, {}}}, {"k", {{1, 2}, {5, 7}, {}}}}, weights, kv);
+  EXPECT_THAT(out.at("y").f32, ElementsAre(5, 5, 7, 7));
+  EXPECT_THAT(
+      [&] {
+        run(graph, {{"q", {{1, 3}, {1, 2, 3}, {}}}}, weights, kv);
+      },
+      ThrowsMessage<Error>(HasSubstr("'q' must be f32[tokens, 4], got shape [1, 3]")));
+}
+
 TEST(EvalAttention, ChunkingChangesNoBit) {
   for (const char* attrs : {"", ", mask = 1, window = 3", ", mask = 2, window = 5"}) {
     const ir::Graph graph = attention_graph(attrs);
@@ -181,6 +202,7 @@ TEST(RandomWeights, FollowSourcesAndRecipes) {
   std::vector<float> both = a;
   for (const float value : load(1)) both.push_back(value);
   EXPECT_NE(a[0], a[1]);
+  EXPECT_NE(a[0], load(1)[0]);
   EXPECT_EQ(load(3), both);
   EXPECT_THAT(load(2), ElementsAre(a[0], a[1], a[4], a[5], a[2], a[3], a[6], a[7]));
   EXPECT_THAT(load(4), ElementsAre(1, 2.5f, -3));
