@@ -94,7 +94,7 @@ void register_all() {
   for (const auto& impl : LinearFamily::table()) {
     for (const Shape& shape : kShapes) {
       for (const QuantFormat& format : kFormats) {
-        for (const int64_t rows : {1, 8, 512}) {
+        for (const int64_t rows : {1, 2, 8, 512}) {
           if (rows == 512 && shape.n == 49152) continue;  // a prompt needs its last logits only
           LinearDesc desc;
           desc.n = shape.n;

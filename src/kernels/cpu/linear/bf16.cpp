@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "device/cpu/cpu_device.h"
 #include "kernels/cpu/launch.h"
 
@@ -13,6 +14,7 @@ constexpr int64_t kSerialElements = 64 << 10;  // rounding fewer inputs than thi
 
 // Blocks as equal as they get, so that 13 tokens are 7 and 6 rather than 12 and 1.
 int64_t block_tokens(int64_t rows, bool grouped) {
+  if (rows <= kMaxFewTokens) return rows;
   return ceil_div(rows, ceil_div(rows, grouped ? kMaxGroupedTokens : kMaxTokens));
 }
 
@@ -30,7 +32,7 @@ Sizes sizes_of(const Bf16Inputs& inputs, bool has_min) {
   s.task_blocks =
       std::min(inputs.blocks(), std::max<int64_t>(1, kTaskTokens / inputs.block_tokens));
   s.thread_bytes =
-      inputs.rows == 1
+      inputs.rows <= kMaxFewTokens
           ? 0
           : align_up(many_scratch_bytes(s.task_blocks * inputs.block_tokens), kLineBytes);
   return s;
@@ -49,14 +51,14 @@ void round_inputs(const LinearDesc& desc, const TileLayout& layout, const Linear
   });
 }
 
-// One token: tasks of `unit` tiles as long as every thread gets as many, then of two tiles, so that
-// nine times four tiles on two threads are not five against four.
-struct OneTokenTasks {
+// A few tokens: tasks of `unit` tiles as long as every thread gets as many, then of two tiles, so
+// that nine times four tiles on two threads are not five against four.
+struct FewTokensTasks {
   int64_t unit;
   int64_t units;
   int64_t tasks;
 
-  OneTokenTasks(int64_t tiles, int threads)
+  FewTokensTasks(int64_t tiles, int threads)
       : unit(4 * std::clamp<int64_t>(tiles / (32 * threads), 1, 16)),
         units(tiles / unit / threads * threads),
         tasks(units + ceil_div(tiles - units * unit, 2)) {}
@@ -77,6 +79,8 @@ Verdict supports_linear_bf16(const LinearDesc& desc) {
 
 void run_linear_bf16(const LinearDesc& desc, const LinearArgs& args) {
   if (args.rows == 0) return;
+  KVERN_CHECK(reinterpret_cast<uintptr_t>(args.w) % kLineBytes == 0,
+              "linear: packed weights must start on 64 bytes");
   device::CpuStream& stream = cpu_stream(args.stream);
   ThreadPool& pool = stream.pool();
   const TileLayout layout = tile_layout(desc.format(), desc.k);
@@ -95,11 +99,11 @@ void run_linear_bf16(const LinearDesc& desc, const LinearArgs& args) {
 
   const int64_t tiles = ceil_div(desc.n, kTileRows);
   const int64_t tile_pairs = ceil_div(tiles, 2);
-  if (args.rows == 1) {
-    const OneTokenTasks one(tiles, pool.num_threads());
-    pool.parallel_for(one.tasks, [&](int64_t task, int /*thread*/) {
-      linear_bf16_one(desc, layout, args, inputs, one.first(task),
-                      std::min(tiles, one.first(task + 1)), one.first(task + pool.num_threads()));
+  if (args.rows <= kMaxFewTokens) {
+    const FewTokensTasks few(tiles, pool.num_threads());
+    pool.parallel_for(few.tasks, [&](int64_t task, int /*thread*/) {
+      linear_bf16_few(desc, layout, args, inputs, few.first(task),
+                      std::min(tiles, few.first(task + 1)), few.first(task + pool.num_threads()));
     });
     return;
   }
