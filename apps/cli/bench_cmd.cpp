@@ -21,16 +21,18 @@ struct Flags {
   std::string plan;
   int32_t prompt_tokens = 512;
   int32_t new_tokens = 128;
-  int32_t depth = 32;
+  std::vector<int32_t> depths = {32};
   std::vector<int32_t> batches = {1};
   int32_t repetitions = 5;
   int32_t threads = 0;
+  bool no_kv_cache = false;
   std::string output = "md";
 };
 
 struct Row {
   std::string test;
   int32_t sequences = 1;
+  int32_t depth = 0;            // tokens of context before the first counted one
   std::vector<double> rates;    // tokens/s of each repetition
   double bytes_per_second = 0;  // read by decoding, at the median rate; 0 for prefill
   double median() const {
@@ -72,11 +74,13 @@ Span consume(ExecutionContext& context) {
   return span;
 }
 
-Request request_of(int32_t prompt_tokens, int32_t new_tokens, int64_t vocabulary) {
+Request request_of(int32_t prompt_tokens, int32_t new_tokens, int64_t vocabulary,
+                   bool no_kv_cache = false) {
   Request request;
   request.prompt_ids = random_prompt(prompt_tokens, vocabulary);
   request.max_new_tokens = new_tokens;
   request.ignore_eos = true;
+  request.recompute_context = no_kv_cache;
   return request;
 }
 
@@ -88,10 +92,12 @@ double prefill_rate(Engine& engine, int32_t tokens, int64_t vocabulary) {
 
 // Tokens per second of all sequences together, from the first token of the last to start until the
 // last token of the first to end: what lies between is decoding alone.
-double decode_rate(Engine& engine, const Flags& flags, int32_t sequences, int64_t vocabulary) {
+double decode_rate(Engine& engine, const Flags& flags, int32_t sequences, int32_t depth,
+                   int64_t vocabulary) {
   std::vector<ExecutionContext> contexts;
   for (int32_t i = 0; i < sequences; ++i) {
-    contexts.push_back(engine.submit(request_of(flags.depth, flags.new_tokens + 1, vocabulary)));
+    contexts.push_back(
+        engine.submit(request_of(depth, flags.new_tokens + 1, vocabulary, flags.no_kv_cache)));
   }
   std::vector<Span> spans(contexts.size());
   std::vector<std::exception_ptr> failures(contexts.size());
@@ -132,6 +138,25 @@ Row measure(const std::string& test, int32_t sequences, int32_t repetitions, con
   return row;
 }
 
+Row measure_decode(Engine& engine, const Flags& flags, const PlanSummary& plan, int32_t depth,
+                   int32_t batch) {
+  std::string name = fmt::format("tg{}", flags.new_tokens);
+  if (batch > 1) name += fmt::format(" b{}", batch);
+  if (flags.depths.size() > 1) name += fmt::format(" d{}", depth);
+  Row row = measure(name, batch, flags.repetitions,
+                    [&] { return decode_rate(engine, flags, batch, depth, plan.vocabulary_size); });
+  row.depth = depth;
+  // Without the cache a step computes the whole context: the bandwidth says nothing then.
+  if (flags.no_kv_cache) return row;
+  // A step reads every weight once and each sequence's K and V, half the new tokens deep on
+  // average.
+  const double context = depth + flags.new_tokens / 2.0;
+  const double bytes_per_step = static_cast<double>(plan.decode_weight_bytes) +
+                                batch * context * static_cast<double>(plan.kv_bytes_per_token);
+  row.bytes_per_second = row.median() / batch * bytes_per_step;
+  return row;
+}
+
 std::vector<Row> measure_all(Engine& engine, const Flags& flags, const PlanSummary& plan) {
   std::vector<Row> rows;
   if (flags.prompt_tokens > 0) {
@@ -140,18 +165,10 @@ std::vector<Row> measure_all(Engine& engine, const Flags& flags, const PlanSumma
     }));
   }
   if (flags.new_tokens == 0) return rows;
-  for (const int32_t batch : flags.batches) {
-    const std::string name = batch == 1 ? fmt::format("tg{}", flags.new_tokens)
-                                        : fmt::format("tg{} b{}", flags.new_tokens, batch);
-    Row row = measure(name, batch, flags.repetitions,
-                      [&] { return decode_rate(engine, flags, batch, plan.vocabulary_size); });
-    // A step reads every weight once and each sequence's K and V, half the new tokens deep on
-    // average.
-    const double context = flags.depth + flags.new_tokens / 2.0;
-    const double bytes_per_step = static_cast<double>(plan.decode_weight_bytes) +
-                                  batch * context * static_cast<double>(plan.kv_bytes_per_token);
-    row.bytes_per_second = row.median() / batch * bytes_per_step;
-    rows.push_back(std::move(row));
+  for (const int32_t depth : flags.depths) {
+    for (const int32_t batch : flags.batches) {
+      rows.push_back(measure_decode(engine, flags, plan, depth, batch));
+    }
   }
   return rows;
 }
@@ -159,12 +176,13 @@ std::vector<Row> measure_all(Engine& engine, const Flags& flags, const PlanSumma
 void print_table(const std::vector<Row>& rows, double roof, const PlanSummary& plan) {
   std::string out = fmt::format(
       "{} ({}, KV {}), read bandwidth {:.1f} GB/s\n\n"
-      "| test | tokens/s | min | max | GB/s | share of bandwidth |\n|---|--:|--:|--:|--:|--:|\n",
+      "| test | tokens/s | min | max | ms/token | GB/s | share of bandwidth |\n"
+      "|---|--:|--:|--:|--:|--:|--:|\n",
       plan.model, plan.weights, plan.kv_format, roof);
   for (const Row& row : rows) {
     const double rate = row.bytes_per_second / 1e9;
-    out += fmt::format("| {} | {:.1f} | {:.1f} | {:.1f} | ", row.test, row.median(), row.min(),
-                       row.max());
+    out += fmt::format("| {} | {:.1f} | {:.1f} | {:.1f} | {:.2f} | ", row.test, row.median(),
+                       row.min(), row.max(), 1000 / row.median());
     out += rate > 0 ? fmt::format("{:.1f} | {:.0f} % |\n", rate, 100 * rate / roof) : "| |\n";
   }
   print(out);
@@ -176,13 +194,14 @@ void print_json(const std::vector<Row>& rows, double roof, const Flags& flags,
                               {"weights", plan.weights},
                               {"kv", plan.kv_format},
                               {"threads", flags.threads},
-                              {"depth", flags.depth},
+                              {"kv_cache", !flags.no_kv_cache},
                               {"read_bandwidth_gb_per_second", roof},
                               {"results", nlohmann::ordered_json::array()}};
   for (const Row& row : rows) {
-    nlohmann::ordered_json result{
-        {"test", row.test}, {"sequences", row.sequences}, {"tokens_per_second", row.median()},
-        {"min", row.min()}, {"max", row.max()},           {"samples", row.rates}};
+    nlohmann::ordered_json result{{"test", row.test},    {"sequences", row.sequences},
+                                  {"depth", row.depth},  {"tokens_per_second", row.median()},
+                                  {"min", row.min()},    {"max", row.max()},
+                                  {"samples", row.rates}};
     if (row.bytes_per_second > 0) {
       result["gb_per_second"] = row.bytes_per_second / 1e9;
       result["share_of_read_bandwidth"] = row.bytes_per_second / 1e9 / roof;
@@ -218,7 +237,8 @@ std::function<int()> setup_bench(CLI::App& app) {
   app.add_option("-n,--new-tokens", flags->new_tokens, "Tokens of the decode tests; 0: none")
       ->capture_default_str()
       ->check(CLI::Range(0, 1 << 20));
-  app.add_option("-d,--depth", flags->depth, "Context before decoding")
+  app.add_option("-d,--depths", flags->depths, "Tokens of context before decoding: 64,2000")
+      ->delimiter(',')
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));
   app.add_option("-b,--batches", flags->batches, "Sequences that decode together: 1,8")
@@ -228,6 +248,8 @@ std::function<int()> setup_bench(CLI::App& app) {
   app.add_option("-r,--repetitions", flags->repetitions, "Counted runs of each test")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
+  app.add_flag("--no-kv-cache", flags->no_kv_cache,
+               "Decode by computing the whole context for every token (for comparison)");
   app.add_option("--threads", flags->threads, "Compute threads; default: one per core")
       ->check(CLI::Range(1, 1024));
   app.add_option("-o,--output", flags->output, "md or json")
