@@ -76,7 +76,21 @@ int run_verb(const std::function<int()>& action) {
   }
 }
 
+// CLI11 says "a subcommand is required" of an absent verb and of a misspelt one alike.
+bool names_a_verb(int argc, char** argv) {
+  std::string verbs;
+  for (const Verb& verb : kVerbs) {
+    if (argc > 1 && std::string_view(argv[1]) == verb.name) return true;
+    verbs += (verbs.empty() ? "" : ", ") + std::string(verb.name);
+  }
+  if (argc > 1 && argv[1][0] == '-') return true;  // an option of kvern itself
+  print_error((argc > 1 ? "unknown verb '" + std::string(argv[1]) + "'" : "a verb is wanted") +
+              "; verbs are " + verbs + ". See kvern --help");
+  return false;
+}
+
 int run(int argc, char** argv) {
+  if (!names_a_verb(argc, argv)) return kUsage;
   CLI::App app("Kvern compiles a decoder language model once and runs it from one binary.",
                "kvern");
   app.set_version_flag("--version", KVERN_VERSION);

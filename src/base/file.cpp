@@ -47,7 +47,7 @@ MappedFile::MappedFile(const std::string& path) : path_(path) {
   struct stat info {};
   if (::fstat(file.fd, &info) != 0) fail_io(path, "inspect");
   if (!S_ISREG(info.st_mode)) {
-    throw Error(Code::kIo, fmt::format("'{}' is not a regular file", path));
+    throw Error(Code::kUnsupported, fmt::format("'{}' is not a regular file", path));
   }
   size_ = static_cast<size_t>(info.st_size);
   if (size_ == 0) return;

@@ -10,7 +10,8 @@
 
 namespace kvern {
 
-// A read-only mapping of a regular file. Throws Error(kNotFound) or Error(kIo) naming the path.
+// A read-only mapping of a file. Throws Error(kNotFound | kIo) naming the path, and
+// Error(kUnsupported) for what is no regular file.
 // A file that shrinks while mapped raises SIGBUS: copy weights where others may write.
 class MappedFile {
  public:

@@ -16,8 +16,8 @@ class Random {
   uint64_t state_;
 };
 
-// Exit code 3, `word` in the message, under 1 s, memory within what a small file justifies.
-void expect_refused_in_bounds(const std::vector<std::string>& args, const std::string& word);
+// Exit code 3, words (`word` among them), under 1 s, memory within what a small file justifies.
+void expect_refused_in_bounds(const std::vector<std::string>& args, const std::string& word = "");
 
 // The same bounds; exit code 0 or 3.
 void expect_refused_or_fine(const std::vector<std::string>& args);

@@ -135,7 +135,7 @@ void expect_all_refused(const std::vector<Damage>& damages) {
     damage.apply(gguf);
     const std::string path = temp_path("damaged.gguf");
     write_file(path, gguf.bytes());
-    expect_refused_in_bounds({"build", path, "-o", temp_path("damaged.plan")}, path);
+    expect_refused_in_bounds({"build", path, "-o", temp_path("damaged.plan")});
   }
 }
 
@@ -157,7 +157,7 @@ TEST(CliDamagedGguf, CutShort) {
                       whole.size() / 2, whole.size() - 4096, whole.size() - 1}) {
     SCOPED_TRACE(keep);
     write_file(path, whole.substr(0, keep));
-    expect_refused_in_bounds({"run", path, "-p", "hello", "-n", "1"}, path);
+    expect_refused_in_bounds({"run", path, "-p", "hello", "-n", "1"});
   }
 }
 
