@@ -36,9 +36,11 @@ void multiply(const float* w, int64_t k, const float* x, int64_t x_stride, int64
   }
 }
 
-[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]] void expand(
-    const QuantFormat& format, const TileLayout& layout, const std::byte* tile, int64_t begin,
-    int64_t end, float* to) {
+[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl")]] void expand(const QuantFormat& format,
+                                                                  const TileLayout& layout,
+                                                                  const std::byte* tile,
+                                                                  int64_t begin, int64_t end,
+                                                                  float* to) {
   expand_f32(format, layout, tile, begin, end, to);
 }
 
