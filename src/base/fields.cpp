@@ -9,6 +9,13 @@
 namespace kvern {
 namespace fields_internal {
 
+double shortest(float value) {
+  const std::string text = fmt::format("{}", value);
+  double wide = value;
+  std::from_chars(text.data(), text.data() + text.size(), wide);
+  return static_cast<float>(wide) == value ? wide : value;
+}
+
 void wrong_type(std::string_view name) {
   throw Error(Code::kInvalidPlan, fmt::format("field '{}' holds a value of the wrong type", name));
 }

@@ -52,6 +52,9 @@ struct NamedField {
 
 namespace fields_internal {
 
+// 1e-05 for 1e-5f, not 9.999999747378752e-06: the shortest decimal that is this float again.
+double shortest(float value);
+
 template <class M>
 FieldValue to_value(const M& member) {
   if constexpr (std::is_same_v<M, bool>)
@@ -60,6 +63,8 @@ FieldValue to_value(const M& member) {
     return static_cast<int64_t>(member);
   else if constexpr (std::is_integral_v<M>)
     return static_cast<int64_t>(member);
+  else if constexpr (std::is_same_v<M, float>)
+    return shortest(member);
   else if constexpr (std::is_floating_point_v<M>)
     return static_cast<double>(member);
   else
