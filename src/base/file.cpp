@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <random>
 
 #include "kvern/error.h"
 
@@ -60,8 +61,20 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
-AtomicFile::AtomicFile(const std::string& path) : path_(path), temporary_(path + ".XXXXXX") {
-  fd_ = ::mkostemp(temporary_.data(), O_CLOEXEC);
+AtomicFile::AtomicFile(const std::string& path) : path_(path) {
+  struct stat info {};
+  // Renaming over a device node or a folder would destroy it.
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    throw Error(Code::kInvalidArgument,
+                fmt::format("'{}' is not a regular file; name a file to write", path));
+  }
+  std::random_device random;
+  // Mode 0666 less the umask, as any new file; mkstemp would give 0600.
+  for (int attempt = 0; attempt < 100 && fd_ < 0; ++attempt) {
+    temporary_ = fmt::format("{}.{:06x}", path, random() & 0xffffffu);
+    fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd_ < 0 && errno != EEXIST) break;
+  }
   if (fd_ < 0) fail_io(path, "create");
 }
 
@@ -89,10 +102,6 @@ void AtomicFile::write_at(uint64_t offset, std::span<const std::byte> bytes) {
 }
 
 void AtomicFile::commit() {
-  // mkostemp made the file 0600; give it what the user's umask says a new file gets.
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  ::fchmod(fd_, 0666 & ~mask);
   if (::fsync(fd_) != 0) fail_io(path_, "sync");
   if (::close(fd_) != 0) {
     fd_ = -1;

@@ -43,6 +43,8 @@ class AtomicFile {
   // Overwrites earlier bytes; the position for write() stays at the end.
   void write_at(uint64_t offset, std::span<const std::byte> bytes);
   uint64_t position() const { return position_; }
+  // Where the bytes are until commit(): `path` with six hexadecimal digits behind it.
+  const std::string& temporary_path() const { return temporary_; }
   void commit();
 
  private:

@@ -1,5 +1,6 @@
 #include "base/thread_pool.h"
 
+#include <fmt/format.h>
 #include <immintrin.h>
 
 #include <atomic>
@@ -7,6 +8,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -15,6 +17,7 @@
 namespace kvern {
 namespace {
 
+constexpr int kMaxThreads = 4096;
 constexpr auto kSpin = std::chrono::microseconds(20);
 
 // True once `ready` holds; false when 20 us passed without it.
@@ -89,6 +92,14 @@ struct ThreadPool::State {
     }
   }
 
+  void stop_workers() {
+    stop = true;
+    { const std::lock_guard lock(mutex); }
+    wake.notify_all();
+    for (std::thread& thread : workers) thread.join();
+    workers.clear();
+  }
+
   void wake_workers() {
     // The seq_cst increments of generation and parked order this load after the one and a parking
     // worker's check after the other: either we see it parked or it sees the new generation.
@@ -99,18 +110,26 @@ struct ThreadPool::State {
 };
 
 ThreadPool::ThreadPool(int num_threads) : state_(std::make_unique<State>()) {
-  if (num_threads < 1) throw Error(Code::kInvalidArgument, "a thread pool needs at least 1 thread");
+  if (num_threads < 1 || num_threads > kMaxThreads) {
+    throw Error(Code::kInvalidArgument,
+                fmt::format("{} compute threads; 1 to {} are possible", num_threads, kMaxThreads));
+  }
   state_->num_threads = num_threads;
-  for (int thread = 1; thread < num_threads; ++thread) {
-    state_->workers.emplace_back([state = state_.get(), thread] { state->worker(thread); });
+  try {
+    for (int thread = 1; thread < num_threads; ++thread) {
+      state_->workers.emplace_back([state = state_.get(), thread] { state->worker(thread); });
+    }
+  } catch (const std::system_error& error) {
+    const size_t started = state_->workers.size() + 1;
+    state_->stop_workers();
+    throw Error(Code::kOutOfMemory,
+                fmt::format("only {} of {} compute threads could be started: {}", started,
+                            num_threads, error.what()));
   }
 }
 
 ThreadPool::~ThreadPool() {
-  state_->stop = true;
-  { const std::lock_guard lock(state_->mutex); }
-  state_->wake.notify_all();
-  for (std::thread& worker : state_->workers) worker.join();
+  state_->stop_workers();
 }
 
 int ThreadPool::num_threads() const {

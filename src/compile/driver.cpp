@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 
 #include "base/hash.h"
+#include "base/wire.h"
 #include "compile/lower/lower.h"
 #include "compile/quantize/packed_bytes.h"
 #include "compile/report.h"
@@ -54,6 +56,15 @@ plan::Profile profile_of(const import::ImportedModel& model, const BuildRequest&
   return profile;
 }
 
+// The rename at the end would replace the only copy of the model by its plan.
+void refuse_to_overwrite_the_model(const BuildRequest& request) {
+  std::error_code ignored;
+  if (!std::filesystem::equivalent(request.model_path, request.plan_path, ignored)) return;
+  throw Error(Code::kInvalidArgument,
+              fmt::format("the plan would overwrite its model '{}'; give -o another name",
+                          request.model_path));
+}
+
 plan::Plan describe(const import::ImportedModel& model, const BuildRequest& request) {
   plan::Plan plan;
   plan.family = model.family;
@@ -74,6 +85,7 @@ plan::Plan describe(const import::ImportedModel& model, const BuildRequest& requ
 
 BuildResult build(const BuildRequest& request) {
   const auto start = std::chrono::steady_clock::now();
+  refuse_to_overwrite_the_model(request);
   import::ImportedModel model =
       import::load(request.model_path, {phase(request.progress, "reading")});
   const auto pass_reports = passes::run_pipeline(model.graph);
@@ -97,22 +109,32 @@ BuildResult build(const BuildRequest& request) {
   hooks.progress = phase(request.progress, "weights");
   hooks.final_report = [&] { return write_report(model, pass_reports, weight_notes); };
   plan.import_report = hooks.final_report();
+  uint64_t plan_bytes = 0;
+  hooks.check = [&](const std::string& temporary_path) {
+    const plan::PlanFile written(temporary_path);
+    written.verify_weights(phase(request.progress, "checking"));
+    plan_bytes = written.file_bytes();
+  };
   plan::write_plan(request.plan_path, plan, hooks);
-
-  const plan::PlanFile written(request.plan_path);
-  written.verify_weights(phase(request.progress, "checking"));
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  return {written.file_bytes(), seconds.count(), plan.import_report, model.warnings};
+  return {plan_bytes, seconds.count(), plan.import_report, model.warnings};
 }
 
+// Everything that import concluded goes in, not only the tensors: a file whose metadata was mended
+// (a stop id, the RoPE base, the chat template) is another model. KVERN_VERSION, because a newer
+// compiler may conclude otherwise.
 std::string build_key(const BuildRequest& request) {
   const import::ImportedModel model =
       import::load(request.model_path, {phase(request.progress, "reading")});
-  const std::string options =
-      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", plan::kFormatVersion, model.source_hash,
-                  request.weights_name, static_cast<int>(request.kv_storage), request.page_tokens,
-                  request.max_context_length, request.max_sequences, request.max_tokens_per_step);
-  return hex64(hash64(options));
+  WireWriter text;
+  text::write_text_model(text, model.text);
+  const std::string inputs = fmt::format(
+      "{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", KVERN_VERSION, plan::kFormatVersion,
+      model.source_hash, model.name, hash64(ir::print(model.graph)),
+      hash64(std::as_bytes(std::span(text.bytes()))), fmt::join(model.stop_ids, ","),
+      model.max_context_length, request.weights_name, static_cast<int>(request.kv_storage),
+      request.page_tokens, request.max_context_length, request.max_sequences);
+  return hex64(hash64(fmt::format("{}|{}", inputs, request.max_tokens_per_step)));
 }
 
 }  // namespace kvern::compile

@@ -136,6 +136,7 @@ void write_plan(const std::string& path, Plan& plan, const WriteHooks& hooks) {
   file.write_at(sums_entry.offset, std::as_bytes(std::span(sums)));
   file.write_at(sizeof(Header), std::as_bytes(std::span(table)));
   file.write_at(0, std::as_bytes(std::span(&header, 1)));
+  if (hooks.check) hooks.check(file.temporary_path());
   file.commit();
 }
 

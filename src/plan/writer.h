@@ -18,6 +18,9 @@ struct WriteHooks {
   // May be empty. Called once all weights were asked for: the import report with what was learnt on
   // the way. As long as plan.import_report, whose place it takes.
   std::function<std::string()> final_report;
+  // May be empty. Looks at the complete file under its temporary name; a throw leaves an older plan
+  // as it was.
+  std::function<void(const std::string& temporary_path)> check;
 };
 
 // Sets the weights' offsets, writes everything, syncs, renames. The same plan and weights give the

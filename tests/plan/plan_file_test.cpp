@@ -64,12 +64,11 @@ class PlanFileTest : public ::testing::Test {
   ~PlanFileTest() override { fs::remove_all(folder_); }
 
   void write(Plan plan) {
-    write_plan(
-        path_, plan,
-        [](size_t index, std::span<std::byte> to) {
-          for (size_t i = 0; i < to.size(); ++i) to[i] = pattern(index, i);
-        },
-        nullptr);
+    WriteHooks hooks;
+    hooks.weight = [](size_t index, std::span<std::byte> to) {
+      for (size_t i = 0; i < to.size(); ++i) to[i] = pattern(index, i);
+    };
+    write_plan(path_, plan, hooks);
   }
   std::vector<char> bytes() const {
     std::ifstream in(path_, std::ios::binary);
@@ -137,8 +136,26 @@ TEST_F(PlanFileTest, TheReportMayBeFilledInAfterTheWeights) {
   write_plan(path_, plan,
              {[&](size_t, std::span<std::byte>) { ++weights_seen; },
               {},
-              [&] { return weights_seen == 2 ? late : std::string(); }});
+              [&] { return weights_seen == 2 ? late : std::string(); },
+              {}});
   EXPECT_EQ(PlanFile(path_).plan().import_report, late);
+}
+
+TEST_F(PlanFileTest, ACheckThatFailsPublishesNothing) {
+  write(small_plan());
+  const std::vector<char> old = bytes();
+  Plan plan = small_plan();
+  plan.model_name = "other";
+  WriteHooks hooks;
+  hooks.weight = [](size_t, std::span<std::byte> to) {
+    std::fill(to.begin(), to.end(), std::byte{});
+  };
+  hooks.check = [](const std::string& temporary) {
+    EXPECT_EQ(PlanFile(temporary).plan().model_name, "other");
+    throw Error(Code::kInvalidPlan, "plan: as if the disk had lied");
+  };
+  EXPECT_THROW(write_plan(path_, plan, hooks), Error);
+  EXPECT_EQ(bytes(), old);
 }
 
 TEST_F(PlanFileTest, EveryByteOutsideTheWeightsIsGuarded) {
@@ -211,13 +228,11 @@ TEST_F(PlanFileTest, AFailedBuildLeavesTheOldPlan) {
   write(small_plan());
   const std::vector<char> old = bytes();
   Plan plan = small_plan();
-  EXPECT_THROW(write_plan(
-                   path_, plan,
-                   [](size_t, std::span<std::byte>) {
-                     throw Error(Code::kInvalidModel, "the source broke off");
-                   },
-                   nullptr),
-               Error);
+  WriteHooks hooks;
+  hooks.weight = [](size_t, std::span<std::byte>) {
+    throw Error(Code::kInvalidModel, "the source broke off");
+  };
+  EXPECT_THROW(write_plan(path_, plan, hooks), Error);
   EXPECT_EQ(bytes(), old);
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);
 }
