@@ -15,7 +15,6 @@ struct Scheduler::Step {
   int32_t tokens_left = 0;
   int32_t prefill_left = 0;
   int32_t rows_left = 0;
-  bool preempted = false;
 };
 
 step::StepBatch Scheduler::next(std::span<const int32_t> available) {
@@ -26,11 +25,14 @@ step::StepBatch Scheduler::next(std::span<const int32_t> available) {
   step.tokens_left = options_.max_tokens_per_step;
   step.prefill_left = options_.prefill_chunk_tokens;
   step.rows_left = options_.max_wanted_rows;
+  const int64_t preemptions_before = preemptions_;
   last_releases_.clear();
   flush_releases(step);
   add_decodes(step);
+  flush_releases(step);  // of one that failed just now: who waits must not fail for its pages
   add_prefills(step);
-  if (!step.preempted) admit(step);
+  // Who had to give way for others in this step does not come back in it.
+  if (preemptions_ == preemptions_before) admit(step);
   resolve_deadlock(step);
   if (step.batch.sequences.empty()) {
     flush_releases(step);  // of those that failed just now: nobody may come for them later
@@ -54,29 +56,48 @@ void Scheduler::note_release(Step& step, Release release) {
 }
 
 void Scheduler::add_decodes(Step& step) {
-  for (size_t i = 0; i < running_.size(); ++i) {
-    if (!running_[i]->decodes() || running_[i]->paused) continue;
-    if (make_room(step, i)) add_part(step, *running_[i], 1);
+  std::vector<Sequence*> decodes;
+  for (const SequencePtr& sequence : running_) {
+    if (sequence->decodes() && !sequence->paused) decodes.push_back(sequence.get());
+  }
+  for (Sequence* sequence : decodes) {
+    if (runs(*sequence) && make_room(step, *sequence)) add_part(step, *sequence, 1);
   }
   drop_ended();
 }
 
-// A page for one more token of running_[index], from the youngest where none is free. False when
-// it was the youngest itself: it waits again, or fails when it ran alone.
-bool Scheduler::make_room(Step& step, size_t index) {
-  while (tokens_that_fit(step, *running_[index]) < 1) {
+// A page for one more token of `sequence`, from the victims where none is free. False when it was
+// the last victim itself: it waits again, or fails when it ran alone.
+bool Scheduler::make_room(Step& step, Sequence& sequence) {
+  while (tokens_that_fit(step, sequence) < 1) {
     if (running_.size() == 1) {
-      end(*running_[0], FinishReason::kKvExhausted,
+      end(sequence, FinishReason::kKvExhausted,
           fmt::format("no KV page is left for token {} of the only running sequence; load the plan "
                       "with a larger KV capacity",
-                      running_[0]->length()));
+                      sequence.length()));
       return false;
     }
-    const size_t youngest = running_.size() - 1;
-    preempt(step, youngest);
-    if (youngest == index) return false;
+    preempt(step, next_victim());
+    if (!runs(sequence)) return false;
   }
   return true;
+}
+
+bool Scheduler::runs(const Sequence& sequence) const {
+  return std::any_of(running_.begin(), running_.end(),
+                     [&](const SequencePtr& other) { return other.get() == &sequence; });
+}
+
+// Index into running_ of the youngest paused sequence: it makes no use of what it holds.
+std::optional<size_t> Scheduler::youngest_paused() const {
+  for (size_t i = running_.size(); i-- > 0;) {
+    if (running_[i]->paused) return i;
+  }
+  return std::nullopt;
+}
+
+size_t Scheduler::next_victim() const {
+  return youngest_paused().value_or(running_.size() - 1);
 }
 
 void Scheduler::preempt(Step& step, size_t index) {
@@ -86,9 +107,12 @@ void Scheduler::preempt(Step& step, size_t index) {
   if (sequence->computed > 0) {
     note_release(step, {sequence->request.id, std::exchange(sequence->computed, 0)});
   }
-  // Rows that already came out are not asked for again: next_row stays.
-  waiting_.push_front(std::move(sequence));
-  step.preempted = true;
+  // Rows that already came out are not asked for again: next_row stays. Ids ascend with arrival:
+  // it goes before whoever came later.
+  const auto later = std::find_if(waiting_.begin(), waiting_.end(), [&](const SequencePtr& other) {
+    return other->request.id > sequence->request.id;
+  });
+  waiting_.insert(later, std::move(sequence));
   ++preemptions_;
 }
 
@@ -101,15 +125,20 @@ void Scheduler::add_prefills(Step& step) {
 }
 
 void Scheduler::admit(Step& step) {
-  for (size_t at = 0; at < waiting_.size();) {
-    if (static_cast<int32_t>(running_.size()) >= options_.max_sequences) return;
-    Sequence& sequence = *waiting_[at];
-    if (sequence.paused || sequence.ended) {
-      ++at;
-      continue;
-    }
-    if (!fits_whole(step, sequence)) {
-      if (!running_.empty()) return;
+  while (step.tokens_left > 0 && step.prefill_left > 0) {
+    const auto at = std::find_if(waiting_.begin(), waiting_.end(),
+                                 [](const SequencePtr& s) { return !s->paused && !s->ended; });
+    if (at == waiting_.end()) return;
+    Sequence& sequence = **at;
+    const bool place = static_cast<int32_t>(running_.size()) < options_.max_sequences;
+    if (!place || !fits_whole(step, sequence, Paused::kKeep)) {
+      // Only when it helps: what a paused sequence gives up has to be computed again.
+      const std::optional<size_t> paused = youngest_paused();
+      if (paused && fits_whole(step, sequence, Paused::kGive)) {
+        preempt(step, *paused);
+        continue;
+      }
+      if (anything_runs()) return;
       end(sequence, FinishReason::kKvExhausted,
           fmt::format("{} tokens need more KV pages than the engine has; load the plan with a "
                       "larger KV capacity or shorten the prompt",
@@ -118,19 +147,20 @@ void Scheduler::admit(Step& step) {
     }
     const int32_t count = prefill_count(step, sequence);
     if (count <= 0) return;
-    running_.push_back(std::move(waiting_[at]));
-    waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(at));
+    running_.push_back(std::move(*at));
+    waiting_.erase(at);
     add_part(step, *running_.back(), count);
   }
 }
 
-// Prompts that fill the pool together and leave none a page: the youngest give way, one at a time.
+bool Scheduler::anything_runs() const {
+  return std::any_of(running_.begin(), running_.end(),
+                     [](const SequencePtr& s) { return !s->paused && !s->ended; });
+}
+
+// Prompts that fill the pool together and leave none a page: the victims give way, one at a time.
 void Scheduler::resolve_deadlock(Step& step) {
-  const auto runnable = [&] {
-    return std::any_of(running_.begin(), running_.end(),
-                       [](const SequencePtr& s) { return !s->paused && !s->ended; });
-  };
-  while (step.batch.sequences.empty() && runnable()) {
+  while (step.batch.sequences.empty() && anything_runs()) {
     if (running_.size() == 1) {
       end(*running_[0], FinishReason::kKvExhausted,
           fmt::format(
@@ -140,7 +170,7 @@ void Scheduler::resolve_deadlock(Step& step) {
       drop_ended();
       return;
     }
-    preempt(step, running_.size() - 1);
+    preempt(step, next_victim());
     add_prefills(step);
   }
 }
@@ -203,10 +233,14 @@ int32_t Scheduler::tokens_that_fit(const Step& step, const Sequence& sequence) c
   return static_cast<int32_t>(most);
 }
 
-bool Scheduler::fits_whole(const Step& step, const Sequence& sequence) const {
+bool Scheduler::fits_whole(const Step& step, const Sequence& sequence, Paused paused) const {
   for (size_t g = 0; g < step.pages_left.size(); ++g) {
     int64_t wanted = pages_for(sequence.length(), g);
     for (const SequencePtr& other : running_) {
+      if (other->paused && paused == Paused::kGive) {
+        wanted -= pages_for(other->computed, g);
+        continue;
+      }
       // What is left of its prompt, and one page to grow into.
       wanted += pages_for(other->length(), g) -
                 pages_for(int64_t{other->computed} + other->scheduled, g) + 1;

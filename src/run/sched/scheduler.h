@@ -6,8 +6,10 @@
 //   chunked prefill   prompts share what is left of the step, oldest first, a chunk at most;
 //   admission         in order of arrival, when the whole context so far fits beside what running
 //                     prompts still need and one spare page per running sequence;
-//   preemption        a sequence that finds no page takes those of the youngest running one, which
-//                     keeps its tokens, goes to the head of the queue and is computed again;
+//   preemption        a sequence that finds no page takes those of the youngest paused one, else of
+//                     the youngest running one, which keeps its tokens, waits again in order of
+//                     arrival and is computed again;
+//   slow consumers    a paused sequence keeps place and pages until somebody else needs them;
 //   kv_exhausted      a sequence that runs alone and finds no page fails; so does one that waits
 //                     while nothing runs and cannot fit. next() never spins.
 #pragma once
@@ -15,6 +17,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -52,7 +55,7 @@ class Scheduler {
   // As cancel, for an end that the engine found itself (a stop string).
   void finish(SeqId id, FinishReason reason, const std::string& message);
   void finish_all(FinishReason reason, const std::string& message);
-  // A paused sequence keeps its pages and is left out of batches: its consumer is slow.
+  // A paused sequence is left out of batches: its consumer is slow.
   void set_paused(SeqId id, bool paused);
 
   // The next batch, given the pages that can be had per KV group, those of batch.released not
@@ -84,13 +87,19 @@ class Scheduler {
   void admit(Step& step);
   void resolve_deadlock(Step& step);
 
-  bool make_room(Step& step, size_t index);
+  enum class Paused : uint8_t { kKeep, kGive };  // what paused sequences hold
+
+  bool make_room(Step& step, Sequence& sequence);
+  bool runs(const Sequence& sequence) const;
+  bool anything_runs() const;
+  std::optional<size_t> youngest_paused() const;
+  size_t next_victim() const;
   void add_part(Step& step, Sequence& sequence, int32_t count);
   void preempt(Step& step, size_t index);
   int32_t pages_for(int64_t tokens, size_t group) const;
   int32_t prefill_count(const Step& step, const Sequence& sequence) const;
   int32_t tokens_that_fit(const Step& step, const Sequence& sequence) const;
-  bool fits_whole(const Step& step, const Sequence& sequence) const;
+  bool fits_whole(const Step& step, const Sequence& sequence, Paused paused) const;
   void note_release(Step& step, Release release);
 
   void apply_part(const step::SequenceInput& part, const step::SequenceResult& result);

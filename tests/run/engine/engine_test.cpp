@@ -185,6 +185,24 @@ TEST(Engine, ASlowConsumerPausesOnlyItself) {
   EXPECT_EQ(slow->ids(), fake_answer({1}, 2000));
 }
 
+// Every place and most pages are held by consumers that read nothing until the last one is done.
+TEST(Engine, SlowConsumersKeepNobodyWaiting) {
+  for (const int32_t num_pages : {2048, 9 * 70}) {
+    FakeEngine fake = make_fake_engine(num_pages);
+    std::vector<std::shared_ptr<Generation>> slow;
+    for (int i = 0; i < 8; ++i) slow.push_back(fake.engine->submit(spec_of({i}, 400)));
+    const auto last = fake.engine->submit(spec_of({9}, 400));
+    EXPECT_EQ(drain(*last).finish_reason, FinishReason::kLength);
+    EXPECT_EQ(last->ids(), fake_answer({9}, 400));
+    for (int i = 8; i-- > 0;) {
+      EXPECT_EQ(drain(*slow[static_cast<size_t>(i)]).finish_reason, FinishReason::kLength);
+      EXPECT_EQ(slow[static_cast<size_t>(i)]->ids(), fake_answer({i}, 400));
+    }
+    fake.engine->wait_idle();
+    expect_all_pages_free(*fake.engine);
+  }
+}
+
 TEST(Engine, ShutsDownUnderLoad) {
   std::vector<std::shared_ptr<Generation>> generations;
   {
