@@ -26,4 +26,9 @@ inline Verdict needs_avx512() {
   return Verdict::lacks("needs AVX-512 F, BW, DQ and VL");
 }
 
+inline Verdict needs_avx512_bf16() {
+  if (device::cpu_features().avx512_bf16) return Verdict::yes();
+  return Verdict::lacks("needs AVX512-BF16");
+}
+
 }  // namespace kvern::kernels::cpu

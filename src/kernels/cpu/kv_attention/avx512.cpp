@@ -188,16 +188,16 @@ Verdict supports_formats(const KvAttentionDesc& desc) {
 }  // namespace
 
 Verdict supports_kv_attention_bf16(const KvAttentionDesc& desc) {
-  if (!device::cpu_features().avx512_bf16) return Verdict::no("needs AVX512-BF16");
   if (desc.k_storage != DType::kBf16 && desc.k_storage != DType::kI8) {
     return Verdict::no("takes K in bf16 or i8");
   }
-  return supports_formats(desc);
+  Verdict formats = supports_formats(desc);
+  return formats.supported ? needs_avx512_bf16() : formats;
 }
 
 Verdict supports_kv_attention_f32(const KvAttentionDesc& desc) {
-  if (!device::cpu_features().avx512) return needs_avx512();
-  return supports_formats(desc);
+  Verdict formats = supports_formats(desc);
+  return formats.supported ? needs_avx512() : formats;
 }
 
 void kv_attention_bf16(const KvAttentionDesc& desc, const KvAttentionArgs& args) {

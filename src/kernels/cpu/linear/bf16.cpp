@@ -70,11 +70,10 @@ struct FewTokensTasks {
 }  // namespace
 
 Verdict supports_linear_bf16(const LinearDesc& desc) {
-  if (!device::cpu_features().avx512_bf16) return Verdict::no("needs AVX512-BF16");
   if (desc.storage == DType::kF32 || desc.storage == DType::kF16) {
     return Verdict::no("f32 and f16 weights would lose bits in bf16");
   }
-  return Verdict::yes();
+  return needs_avx512_bf16();
 }
 
 void run_linear_bf16(const LinearDesc& desc, const LinearArgs& args) {
