@@ -1,4 +1,6 @@
 // Every kernel family there is; a program names them by these strings.
+#include <fmt/format.h>
+
 #include <array>
 
 #include "kernels/elementwise.h"
@@ -22,6 +24,12 @@ const std::array kFamilies = {
 };
 
 }  // namespace
+
+void family_internal::refuse_plan(const Error& problem) {
+  throw Error(problem.code(), fmt::format("{}; the plan is damaged or of another version: build it "
+                                          "again",
+                                          problem.what()));
+}
 
 std::span<const Family> all_families() {
   return kFamilies;

@@ -23,6 +23,8 @@ struct Family {
   std::unique_ptr<PreparedOp> (*prepare)(const std::vector<NamedField>& desc, const Choice& choice);
   // Every implementation with its verdict, best first: `kvern inspect --why`.
   std::vector<Candidate> (*candidates)(const std::vector<NamedField>& desc);
+  // Throws Error(kInvalidPlan) naming what no implementation can do.
+  void (*validate)(const std::vector<NamedField>& desc);
 };
 
 std::span<const Family> all_families();
@@ -64,9 +66,27 @@ class Prepared final : public PreparedOp {
 };
 
 template <class Traits>
+void validate(const std::vector<NamedField>& fields) {
+  Traits::validate(from_fields<typename Traits::Desc>(fields));
+}
+
+// Says what to do about a Desc that a plan holds and no build would have written.
+[[noreturn]] void refuse_plan(const Error& problem);
+
+template <class Traits>
+typename Traits::Desc validated(const std::vector<NamedField>& fields) {
+  try {
+    auto desc = from_fields<typename Traits::Desc>(fields);
+    Traits::validate(desc);
+    return desc;
+  } catch (const Error& problem) {
+    refuse_plan(problem);
+  }
+}
+
+template <class Traits>
 std::unique_ptr<PreparedOp> prepare(const std::vector<NamedField>& fields, const Choice& choice) {
-  auto desc = from_fields<typename Traits::Desc>(fields);
-  Traits::validate(desc);
+  auto desc = validated<Traits>(fields);
   const auto table = Traits::table();
   size_t chosen = table.size() - 1;
   if (!choice.plain_only) {
@@ -94,7 +114,8 @@ std::vector<Candidate> candidates(const std::vector<NamedField>& fields) {
 
 template <class Traits>
 Family make_family() {
-  return {Traits::kName, family_internal::prepare<Traits>, family_internal::candidates<Traits>};
+  return {Traits::kName, family_internal::prepare<Traits>, family_internal::candidates<Traits>,
+          family_internal::validate<Traits>};
 }
 
 }  // namespace kvern::kernels

@@ -1,18 +1,12 @@
 #include "kernels/gather.h"
 
 #include "kernels/operands.h"
+#include "kernels/pack.h"
 
 namespace kvern::kernels {
 
 void EmbeddingFamily::validate(const Desc& desc) {
-  constexpr int64_t kMax = int64_t{1} << 31;
-  if (desc.vocabulary < 1 || desc.dim < 1 || desc.vocabulary >= kMax || desc.dim >= kMax ||
-      desc.group < 0) {
-    throw Error(Code::kInvalidPlan,
-                fmt::format("embedding: wants vocabulary and dim of at least 1 and a group that is "
-                            "not negative, got {}, {} and {}; build the plan again",
-                            desc.vocabulary, desc.dim, desc.group));
-  }
+  check_packable(desc.format(), desc.vocabulary, desc.dim);
 }
 
 EmbeddingArgs EmbeddingFamily::bind(const Desc& desc, const Call& call) {

@@ -9,8 +9,7 @@ namespace {
 
 void require(bool ok, const char* what) {
   if (!ok) {
-    throw Error(Code::kInvalidPlan,
-                fmt::format("kv_attention: wants {}; the plan is damaged, build it again", what));
+    throw Error(Code::kInvalidPlan, fmt::format("kv_attention: wants {}", what));
   }
 }
 

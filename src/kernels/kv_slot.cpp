@@ -17,9 +17,7 @@ struct Range {
 
 void require(bool ok, const char* who, const char* what, int64_t got) {
   if (ok) return;
-  throw Error(
-      Code::kInvalidPlan,
-      fmt::format("kv slot: {} {}, got {}; the plan is damaged, build it again", who, what, got));
+  throw Error(Code::kInvalidPlan, fmt::format("kv slot: {} {}, got {}", who, what, got));
 }
 
 void validate_range(const Range& r, const KvSlotDesc& desc) {
@@ -27,7 +25,12 @@ void validate_range(const Range& r, const KvSlotDesc& desc) {
   require(storage == DType::kF32 || storage == DType::kF16 || storage == DType::kBf16 ||
               storage == DType::kI8 || storage == DType::kF8E4M3,
           r.name, "wants f32, f16, bf16, i8 or f8e4m3 storage", static_cast<int64_t>(storage));
-  require(r.dim >= 1 && r.dim <= kMaxHeadDim, r.name, "wants a head dim in [1, 1024]", r.dim);
+  require(r.dim >= 1, r.name, "wants a head dim of at least 1", r.dim);
+  if (r.dim > kMaxHeadDim) {
+    throw Error(Code::kInvalidPlan,
+                fmt::format("kv slot: {} has heads of {} elements: at most {} are supported",
+                            r.name, r.dim, kMaxHeadDim));
+  }
   for (const int64_t bytes :
        {r.offset, r.head_bytes, r.token_bytes, r.scale_offset, r.scale_token_bytes}) {
     require(bytes >= 0 && bytes <= desc.page_bytes, r.name, "wants offsets inside the page", bytes);

@@ -101,12 +101,13 @@ const char* packing_name(const QuantFormat& /*format*/) {
 
 void check_packable(const QuantFormat& format, int64_t n, int64_t k) {
   const auto refuse = [&](const std::string& what) {
-    throw Error(Code::kInvalidPlan, fmt::format("weight [{}, {}] as {}: {}; build the plan again",
-                                                n, k, to_string(format), what));
+    throw Error(Code::kInvalidPlan,
+                fmt::format("weight [{}, {}] as {}: {}", n, k, to_string(format), what));
   };
   const bool floating = format.storage == DType::kF32 || format.storage == DType::kF16 ||
                         format.storage == DType::kBf16;
   if (!floating && !format.quantised()) refuse("storage must be f32, f16, bf16, i8 or i4");
+  if (format.scale != DType::kF16 && format.scale != DType::kF32) refuse("scales are f16 or f32");
   if (n < 1 || k < 1 || n > kMaxDim || k > kMaxDim) refuse("sizes must be 1 to 2^31");
   if (!format.quantised()) {
     if (format.has_min) refuse("float storage has no minima");
@@ -116,7 +117,6 @@ void check_packable(const QuantFormat& format, int64_t n, int64_t k) {
   if (std::find(std::begin(kGroups), std::end(kGroups), format.group) == std::end(kGroups)) {
     refuse("groups must be 16, 32, 64, 128 or 0 (the whole row)");
   }
-  if (format.scale != DType::kF16 && format.scale != DType::kF32) refuse("scales are f16 or f32");
 }
 
 int64_t packed_bytes(const QuantFormat& format, int64_t n, int64_t k) {

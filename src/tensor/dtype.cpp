@@ -1,5 +1,7 @@
 #include "tensor/dtype.h"
 
+#include <iterator>
+
 namespace kvern {
 namespace {
 
@@ -13,14 +15,20 @@ constexpr Info kInfo[kNumDTypes] = {
     {"u8", 8},   {"i4", 4},   {"i32", 32},  {"i64", 64},   {"bool", 8},
 };
 
+// A DType that came from a file may hold any byte.
+Info info_of(DType dtype) {
+  const auto index = static_cast<size_t>(dtype);
+  return index < std::size(kInfo) ? kInfo[index] : Info{"unknown", 0};
+}
+
 }  // namespace
 
 std::string_view dtype_name(DType dtype) {
-  return kInfo[static_cast<int>(dtype)].name;
+  return info_of(dtype).name;
 }
 
 int dtype_bits(DType dtype) {
-  return kInfo[static_cast<int>(dtype)].bits;
+  return info_of(dtype).bits;
 }
 
 std::optional<DType> dtype_from_name(std::string_view name) {

@@ -22,7 +22,8 @@ enum class DType : uint8_t {
 };
 inline constexpr int kNumDTypes = 10;
 
-// "f32", "f16", "bf16", "f8e4m3", "i8", "u8", "i4", "i32", "i64", "bool".
+// "f32", "f16", "bf16", "f8e4m3", "i8", "u8", "i4", "i32", "i64", "bool"; "unknown"
+// (and 0 bits) for a value that is none of them.
 std::string_view dtype_name(DType dtype);
 std::optional<DType> dtype_from_name(std::string_view name);
 int dtype_bits(DType dtype);
