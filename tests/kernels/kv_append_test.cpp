@@ -1,5 +1,6 @@
 #include "kernels/kv_append.h"
 
+#include <bit>
 #include <cmath>
 
 #include "kernels/cpu/kv/codec.h"
@@ -224,6 +225,32 @@ TEST(KvSlot, RefusesRangesOutsideThePage) {
   refused([](KvSlotDesc& d) { d.v_storage = DType::kI4; });
   refused([](KvSlotDesc& d) { d.k_head_bytes = std::numeric_limits<int64_t>::max(); });
   refused([](KvSlotDesc& d) { d.v_token_bytes = 2; });
+}
+
+// One numerics id, one set of bytes, also for what is not a number.
+TEST(KvAppend, NanKeepsNoPayloadInAnyImplementation) {
+  if (!device::cpu_features().avx512) GTEST_SKIP() << "needs AVX-512";
+  std::vector<float> x;
+  for (const uint32_t bits : {0x7fc00000u, 0xffc00000u, 0x7f800001u, 0xff812345u, 0x7fffffffu,
+                              0x7f800000u, 0xff800000u, 0x80000000u, 0x33000001u, 0x477ff000u}) {
+    x.push_back(std::bit_cast<float>(bits));
+  }
+  for (const DType storage : {DType::kF16, DType::kBf16, DType::kF32, DType::kI8}) {
+    SCOPED_TRACE(dtype_name(storage));
+    cpu::KvRange range{};
+    range.storage = storage;
+    range.group = 16;
+    range.dim = static_cast<int32_t>(x.size());
+    std::vector<std::byte> codes[2], scales[2];
+    for (const int way : {0, 1}) {
+      codes[way].resize(x.size() * sizeof(float));
+      scales[way].resize(2);
+      const cpu::EncodeKv encode = way == 0 ? cpu::encode_kv_plain : cpu::encode_kv_avx512;
+      encode(range, x.data(), codes[way].data(), scales[way].data());
+    }
+    EXPECT_EQ(codes[0], codes[1]);
+    EXPECT_EQ(scales[0], scales[1]);
+  }
 }
 
 }  // namespace

@@ -21,9 +21,13 @@ namespace {
                                                              std::byte* codes) {
   for (int64_t i = 0; i < dim; i += 16) {
     const __mmask16 mask = first_lanes(dim - i);
-    const __m256i half = _mm512_cvtps_ph(_mm512_maskz_loadu_ps(mask, x + i),
-                                         _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    _mm256_mask_storeu_epi16(codes + 2 * i, mask, half);
+    const __m512 values = _mm512_maskz_loadu_ps(mask, x + i);
+    const __m256i half = _mm512_cvtps_ph(values, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    // f32_to_f16 keeps the sign of NaN and nothing else.
+    const __m256i sign = _mm256_and_si256(half, _mm256_set1_epi16(-0x8000));
+    const __m256i quiet = _mm256_or_si256(sign, _mm256_set1_epi16(0x7e00));
+    const __mmask16 nan = _mm512_cmp_ps_mask(values, values, _CMP_UNORD_Q);
+    _mm256_mask_storeu_epi16(codes + 2 * i, mask, _mm256_mask_mov_epi16(half, nan, quiet));
   }
 }
 
