@@ -9,7 +9,8 @@
 
 namespace kvern::testing {
 
-// Codes over the format's whole range; scales and minima exactly representable in format.scale.
+// Codes over the format's whole range; scales and minima exactly representable in
+// format.scale; some scales are negative, some zero.
 inline kernels::CodedRows random_rows(const QuantFormat& format, int64_t n, int64_t k,
                                       uint32_t seed) {
   std::mt19937 random(seed);
@@ -36,7 +37,8 @@ inline kernels::CodedRows random_rows(const QuantFormat& format, int64_t n, int6
     return format.scale == DType::kF16 ? f16_to_f32(f32_to_f16(value)) : value;
   };
   for (int64_t i = 0; i < n * format.groups(k); ++i) {
-    rows.scales.push_back(scale_like(0.001f + std::abs(normal(random)) / 16));
+    const float scale = scale_like(0.001f + std::abs(normal(random)) / 16);
+    rows.scales.push_back(i % 11 == 0 ? 0.0f : i % 3 == 0 ? -scale : scale);
     if (format.has_min) rows.minima.push_back(scale_like(normal(random)));
   }
   return rows;

@@ -171,5 +171,50 @@ TEST(Linear, PlainKernelsOfAllInstructionSetsAreBitEqual) {
   }
 }
 
+// All 65,536 f16 in one tile: subnormals, infinities, both zeros and NaN come out of every
+// instruction set as f16_to_f32 says, and sums over them are the same.
+TEST(Linear, PlainKernelsKnowEveryF16) {
+  const QuantFormat format{DType::kF16};
+  const int64_t k = 4096;
+  const TileLayout layout = tile_layout(format, k);
+  CodedRows coded{format, kTileRows, k, {}, {}, {}};
+  coded.codes.resize(size_t{2} << 16);
+  for (size_t i = 0; i < size_t{1} << 16; ++i) {
+    const auto bits = static_cast<uint16_t>(i);
+    std::memcpy(&coded.codes[2 * i], &bits, sizeof(bits));
+  }
+  std::vector<std::byte> packed(static_cast<size_t>(packed_bytes(format, kTileRows, k)));
+  pack(coded, packed);
+  const std::vector<float> x(static_cast<size_t>(k), 0.25f);
+  std::vector<cpu::PlainKernels> kernels = {cpu::plain_kernels_baseline()};
+  if (device::cpu_features().avx2_fma) kernels.push_back(cpu::plain_kernels_avx2());
+  if (device::cpu_features().avx512) kernels.push_back(cpu::plain_kernels_avx512());
+  std::vector<float> first;
+  for (const cpu::PlainKernels& each : kernels) {
+    std::vector<float> w(static_cast<size_t>(k * kTileRows));
+    each.expand(format, layout, packed.data(), 0, layout.steps, w.data());
+    for (int64_t lane = 0; lane < kTileRows; ++lane) {
+      for (int64_t i = 0; i < k; ++i) {
+        const float wanted = f16_to_f32(static_cast<uint16_t>(lane * k + i));
+        const float got = w[static_cast<size_t>(i * kTileRows + lane)];
+        if (std::isnan(wanted)) {
+          ASSERT_TRUE(std::isnan(got)) << lane * k + i;
+        } else {
+          ASSERT_EQ(std::memcmp(&got, &wanted, sizeof(got)), 0) << lane * k + i << ": " << got;
+        }
+      }
+    }
+    std::vector<float> sums(kTileRows, 0.0f);
+    each.multiply(w.data(), k, x.data(), k, 1, sums.data());
+    if (first.empty()) first = sums;
+    for (size_t lane = 0; lane < sums.size(); ++lane) {
+      // Rows 7 and 15 hold infinity and NaN.
+      EXPECT_EQ(std::isnan(sums[lane]), lane % 8 == 7);
+      if (lane % 8 == 7) continue;
+      EXPECT_EQ(sums[lane], first[lane]) << "row " << lane;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace kvern::kernels
