@@ -1,23 +1,22 @@
 #include "run/engine/load.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 
 #include "base/checked.h"
 #include "device/cpu/cpu_device.h"
+#include "run/exec/host_memory.h"
 
 namespace kvern::engine {
 namespace {
 
 // More would only be bookkeeping: far above what a CPU or a GPU serves at once.
 constexpr int64_t kMaxSequences = 4096;
-constexpr int32_t kExportRows = 64;  // of logits per step; 12 MB for 49,152 ids
-
-int64_t physical_memory_bytes() {
-  return int64_t{sysconf(_SC_PHYS_PAGES)} * int64_t{sysconf(_SC_PAGESIZE)};
-}
+// Rows of logits per step beside those of the sequences that sample: 64 rows of 49,152 ids take
+// 12 MB; larger vocabularies get fewer rows.
+constexpr int64_t kExportRows = 64;
+constexpr int64_t kExportBytes = int64_t{64} << 20;
 
 int32_t pick(const char* name, int64_t asked, int64_t from_profile) {
   if (asked < 0 || asked > from_profile) {
@@ -37,7 +36,9 @@ sched::SchedulerOptions scheduler_options(const plan::Plan& plan, const EngineOp
   out.max_sequences = pick("max_sequences", options.max_sequences, most_sequences);
   out.prefill_chunk_tokens =
       pick("prefill_chunk_tokens", options.prefill_chunk_tokens, out.max_tokens_per_step);
-  out.max_wanted_rows = std::max(out.max_sequences, kExportRows);
+  const int64_t row_bytes = std::max<int64_t>(1, plan.program.wanted_arena_bytes_per_row);
+  out.max_wanted_rows = std::max(
+      out.max_sequences, static_cast<int32_t>(std::min(kExportRows, kExportBytes / row_bytes)));
   for (const plan::KvGroup& group : plan.kv_layout.groups()) {
     out.page_tokens.push_back(group.page_tokens);
   }
@@ -47,7 +48,7 @@ sched::SchedulerOptions scheduler_options(const plan::Plan& plan, const EngineOp
 // Tokens of KV memory: as asked; else every sequence at full length, in half of memory at most.
 int64_t capacity_tokens(const plan::Plan& plan, const EngineOptions& options,
                         int32_t max_sequences) {
-  const int64_t memory = physical_memory_bytes();
+  const int64_t memory = exec::physical_memory_bytes();
   const int64_t token_bytes = std::max<int64_t>(1, plan.kv_layout.bytes_per_token());
   if (options.kv_capacity_tokens < 0 || options.kv_capacity_tokens > memory / token_bytes) {
     throw Error(Code::kOutOfMemory,
@@ -57,7 +58,8 @@ int64_t capacity_tokens(const plan::Plan& plan, const EngineOptions& options,
   }
   if (options.kv_capacity_tokens > 0) return options.kv_capacity_tokens;
   const int64_t longest = plan.profile.context_length.max;
-  return std::max<int64_t>(1, std::min(max_sequences * longest, memory / 2 / token_bytes));
+  return std::max<int64_t>(
+      1, std::min(max_sequences * longest, exec::free_memory_bytes() / 2 / token_bytes));
 }
 
 std::vector<kv::GroupConfig> kv_groups(const plan::Plan& plan, int64_t tokens,

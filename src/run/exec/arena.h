@@ -1,9 +1,11 @@
 // The activations of a step: one arena for rows per token and one for wanted rows, as
-// plan::BufferPlace describes them. They grow with the largest step so far.
+// plan::BufferPlace describes them. Reserved once, for the largest step: nothing is allocated in a
+// step, and pages that no step reaches cost no memory.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "device/device.h"
 #include "kernels/impl.h"
@@ -13,10 +15,15 @@ namespace kvern::exec {
 
 class Arenas {
  public:
-  Arenas(const plan::Program& program, device::Device& device)
-      : program_(program), device_(device) {}
+  explicit Arenas(const plan::Program& program) : program_(program) {}
 
-  // Rows of the step to come. Buffers keep nothing from one step to the next.
+  // Bytes of both arenas; nothing when they overflow.
+  static std::optional<uint64_t> bytes_for(const plan::Program& program, int64_t max_tokens,
+                                           int64_t max_wanted);
+  // Throws Error(kOutOfMemory).
+  void reserve(device::Device& device, int64_t max_tokens, int64_t max_wanted);
+  // Rows of the step to come, at most those reserved. Buffers keep nothing from one step to the
+  // next.
   void set_rows(int64_t tokens, int64_t wanted);
   // The buffer's rows of this step, from `offset_bytes` into each.
   kernels::Operand operand(const plan::BufferPlace& place, int64_t offset_bytes) const;
@@ -26,14 +33,13 @@ class Arenas {
  private:
   struct Arena {
     device::Buffer memory;
+    int64_t max_rows = 0;
     int64_t rows = 0;
     int64_t padded_rows = 0;
   };
   const Arena& arena(plan::RowCount kind) const { return arenas_[static_cast<size_t>(kind)]; }
-  void resize(Arena& arena, int64_t rows, int64_t bytes_per_row);
 
   const plan::Program& program_;
-  device::Device& device_;
   std::array<Arena, 2> arenas_;
 };
 

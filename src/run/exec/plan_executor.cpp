@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/check.h"
 #include "base/checked.h"
 #include "kernels/sample.h"
 #include "run/exec/arena.h"
 #include "run/exec/check_program.h"
+#include "run/exec/host_memory.h"
 #include "run/exec/step_inputs.h"
 #include "run/exec/weight_store.h"
 
@@ -18,15 +20,42 @@ namespace {
 using plan::OperandKind;
 using plan::RowCount;
 
-device::Buffer allocate_pool(device::Device& device, const plan::KvGroup& group,
-                             int32_t num_pages) {
+uint64_t pool_bytes(const plan::KvGroup& group, int32_t num_pages) {
   const auto bytes =
       checked_mul(static_cast<uint64_t>(num_pages), static_cast<uint64_t>(group.page_bytes));
   if (!bytes || num_pages < 0) {
     throw Error(Code::kOutOfMemory, fmt::format("kv: {} pages of {} bytes do not fit any memory",
                                                 num_pages, group.page_bytes));
   }
-  return device.allocate(*bytes);
+  return *bytes;
+}
+
+// Untouched pages cost nothing, so that the system would grant any reservation; what could not be
+// used to the full is refused here and not in some later step.
+void check_memory(const plan::Plan& plan, const PlanExecutorOptions& options) {
+  const auto& groups = plan.kv_layout.groups();
+  KVERN_CHECK(options.num_pages.size() == groups.size(), "capacity for {} of {} KV groups",
+              options.num_pages.size(), groups.size());
+  std::optional<uint64_t> pools = 0;
+  for (size_t g = 0; g < groups.size() && pools; ++g) {
+    pools = checked_add(*pools, pool_bytes(groups[g], options.num_pages[g]));
+  }
+  const std::optional<uint64_t> arenas =
+      Arenas::bytes_for(plan.program, options.max_tokens, options.max_wanted_rows);
+  const std::optional<uint64_t> sum =
+      pools && arenas ? checked_add(*pools, *arenas) : std::optional<uint64_t>();
+  const auto memory = static_cast<uint64_t>(physical_memory_bytes());
+  if (sum && *sum <= memory) return;
+  throw Error(Code::kOutOfMemory,
+              fmt::format("engine: {} tokens a step need {} bytes of activations and the KV pages "
+                          "{} bytes, this machine has {}. Ask for fewer tokens a step or a smaller "
+                          "KV capacity",
+                          options.max_tokens, arenas.value_or(UINT64_MAX),
+                          pools.value_or(UINT64_MAX), memory));
+}
+
+bool samples(const step::SequenceInput& part) {
+  return part.logits == step::LogitsWanted::kLast && part.purpose == step::Purpose::kSample;
 }
 
 }  // namespace
@@ -58,7 +87,9 @@ struct PlanExecutor::State {
         ops(prepare_program(plan, o.plain_kernels)),
         weights(file, *device, *stream, o.weights_memory),
         logits_buffer(static_cast<size_t>(plan.program.outputs[find_logits(plan)].buffer)),
-        arenas(plan.program, *device) {
+        arenas(plan.program) {
+    check_memory(plan, options);
+    arenas.reserve(*device, options.max_tokens, options.max_wanted_rows);
     make_pools();
   }
 
@@ -74,10 +105,8 @@ struct PlanExecutor::State {
 
 void PlanExecutor::State::make_pools() {
   const auto& groups = plan.kv_layout.groups();
-  KVERN_CHECK(options.num_pages.size() == groups.size(), "capacity for {} of {} KV groups",
-              options.num_pages.size(), groups.size());
   for (size_t g = 0; g < groups.size(); ++g) {
-    pool_memory.push_back(allocate_pool(*device, groups[g], options.num_pages[g]));
+    pool_memory.push_back(device->allocate(pool_bytes(groups[g], options.num_pages[g])));
     pools.push_back(
         {pool_memory[g].data(), groups[g].page_bytes, groups[g].page_tokens, options.num_pages[g]});
   }
@@ -153,7 +182,7 @@ void PlanExecutor::State::sample(const step::StepBatch& batch) {
   int64_t row = 0;
   int64_t run_start = 0;  // of adjacent rows that are sampled
   for (const step::SequenceInput& part : batch.sequences) {
-    if (part.logits == step::LogitsWanted::kLast && part.purpose == step::Purpose::kSample) {
+    if (samples(part)) {
       ++row;
     } else if (part.logits != step::LogitsWanted::kNone) {
       argmax(run_start, row);
@@ -183,7 +212,7 @@ step::StepResult PlanExecutor::State::collect(const step::StepBatch& batch) {
                      logits.data + static_cast<int64_t>(row + r) * logits.row_stride_bytes,
                      vocabulary * sizeof(float));
       }
-    } else if (num_rows == 1) {
+    } else if (samples(part)) {
       out.sampled = sampled[row];
       last_samples[part.seq] = sampled[row];
     }

@@ -36,7 +36,8 @@ class PlanExecutor final : public Executor {
  public:
   // Checks the program against the kernels, the weights and the KV layout, so that no operand can
   // reach outside its memory: Error(kInvalidPlan) naming the instruction otherwise. Throws
-  // Error(kOutOfMemory) when the KV pools do not fit. `file` is kept alive.
+  // Error(kOutOfMemory) when KV pools and activations exceed the machine's memory. `file` is kept
+  // alive.
   PlanExecutor(std::shared_ptr<const plan::PlanFile> file, std::shared_ptr<device::Device> device,
                const PlanExecutorOptions& options);
   ~PlanExecutor() override;
@@ -45,7 +46,7 @@ class PlanExecutor final : public Executor {
 
   std::vector<InstructionInfo> instructions() const;
   int64_t kv_pool_bytes() const;
-  int64_t arena_bytes() const;  // of activations, at this moment
+  int64_t arena_bytes() const;  // reserved for activations
 
  private:
   struct State;

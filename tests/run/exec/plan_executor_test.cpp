@@ -145,6 +145,58 @@ TEST(PlanExecutor, SamplesTheLargestLogitBesideOtherPurposes) {
       std::equal(rows.begin() + kTinyVocabulary, rows.end(), alone.begin() + 5 * kTinyVocabulary));
 }
 
+TEST(PlanExecutor, OnlySequencesThatSampleHaveASample) {
+  TinyPlan tiny;
+  Runner runner(tiny.file());
+  step::StepBatch batch;
+  step::SequenceInput logprobs = part_of({kv::SeqId(7), kPrompt.ids}, 0, 6);
+  logprobs.logits = LogitsWanted::kLast;
+  logprobs.purpose = Purpose::kLogprobs;
+  step::SequenceInput listed = part_of({kv::SeqId(8), kPrompt.ids}, 0, 6);
+  listed.logits = LogitsWanted::kList;
+  listed.logits_rows = {5};
+  batch.sequences = {logprobs, listed};
+  const step::StepResult result = runner.run(batch);
+  EXPECT_FALSE(result.sequences[0].sampled.has_value());
+  EXPECT_FALSE(result.sequences[1].sampled.has_value());
+}
+
+TEST(PlanExecutor, ReservesTheLargestStepAtLoad) {
+  TinyPlan tiny;
+  PlanExecutorOptions options;
+  options.max_tokens = 40;
+  options.max_wanted_rows = 8;
+  Runner runner(tiny.file(), options);
+  // Both counts rounded up to 16 rows.
+  EXPECT_EQ(runner.executor().arena_bytes(), 48 * tiny.plan.program.token_arena_bytes_per_row +
+                                                 16 * tiny.plan.program.wanted_arena_bytes_per_row);
+  runner.logits(kPrompt, 8);
+  EXPECT_EQ(runner.executor().arena_bytes(), 48 * tiny.plan.program.token_arena_bytes_per_row +
+                                                 16 * tiny.plan.program.wanted_arena_bytes_per_row);
+}
+
+TEST(PlanExecutor, RefusesMoreMemoryThanTheMachineHas) {
+  const auto refused = [](const TinyPlan& tiny, int32_t num_pages) {
+    TinyPlan copy = tiny;
+    PlanExecutorOptions options;
+    options.num_pages = {num_pages};
+    try {
+      PlanExecutor(copy.file(), std::shared_ptr<device::Device>(device::create_cpu_device(1)),
+                   options);
+      ADD_FAILURE() << "was accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kOutOfMemory) << error.what();
+    }
+  };
+  TinyPlan wide;  // a plan may say anything up to 2^40 bytes per row
+  wide.plan.program.token_arena_bytes_per_row = int64_t{1} << 40;
+  refused(wide, 4);
+  TinyPlan wanted;
+  wanted.plan.program.wanted_arena_bytes_per_row = int64_t{1} << 40;
+  refused(wanted, 4);
+  refused(TinyPlan(), INT32_MAX);
+}
+
 TEST(PlanExecutor, ContinuesFromItsOwnSample) {
   TinyPlan tiny;
   Runner runner(tiny.file());

@@ -1,0 +1,21 @@
+// How much memory this process may still take: what bounds a KV capacity that nobody chose.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace kvern::exec {
+
+// Where the system says so; tests give folders of their own.
+struct MemoryFiles {
+  std::string proc = "/proc";
+  std::string cgroup = "/sys/fs/cgroup";
+};
+
+int64_t physical_memory_bytes();
+// The least of: memory that is free or can be reclaimed, what is left of the control groups' limits
+// (v1 and v2, parents included), what is left of RLIMIT_AS. At least 0; what cannot be read does
+// not count.
+int64_t free_memory_bytes(const MemoryFiles& files = {});
+
+}  // namespace kvern::exec
