@@ -1,6 +1,6 @@
 #include "run/kv/page_pool.h"
 
-#include <numeric>
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -10,7 +10,9 @@ namespace kvern::kv {
 Lease::Lease(Lease&& other) noexcept
     : pool_(std::exchange(other.pool_, nullptr)),
       releases_(std::move(other.releases_)),
-      needs_(std::move(other.needs_)) {}
+      needs_(std::move(other.needs_)),
+      num_released_(other.num_released_),
+      num_taken_(other.num_taken_) {}
 
 Lease::~Lease() {
   if (pool_ != nullptr) pool_->roll_back(*this);
@@ -32,6 +34,7 @@ PagePool::PagePool(std::vector<GroupConfig> groups) : groups_(std::move(groups))
     KVERN_CHECK(group.num_pages >= 0 && group.page_tokens > 0, "{} pages of {} tokens",
                 group.num_pages, group.page_tokens);
     std::vector<PageId>& free = free_.emplace_back();
+    free.reserve(static_cast<size_t>(group.num_pages));
     // The lowest id on top: memory that was never touched stays untouched.
     for (int32_t page = group.num_pages; page-- > 0;) free.emplace_back(page);
   }
@@ -54,9 +57,13 @@ Lease PagePool::exchange(std::span<const SeqId> releases, std::span<const Need> 
   Lease lease(this);
   lease.releases_.assign(releases.begin(), releases.end());
   lease.needs_.assign(needs.begin(), needs.end());
+  released_.reserve(releases.size());
   lease_open_ = true;
-  for (const SeqId seq : releases) release(seq);
-  for (const Need& need : needs) take(need);
+  // Each of them happens whole or, for want of memory, not at all; the lease then undoes the rest.
+  for (; lease.num_released_ < releases.size(); ++lease.num_released_) {
+    release(releases[lease.num_released_]);
+  }
+  for (; lease.num_taken_ < needs.size(); ++lease.num_taken_) take(needs[lease.num_taken_]);
   return lease;
 }
 
@@ -96,6 +103,11 @@ void PagePool::release(SeqId seq) {
 void PagePool::take(const Need& need) {
   PageTable& table = tables_.try_emplace(need.seq, empty_table_).first->second;
   for (size_t g = 0; g < groups_.size(); ++g) {
+    std::vector<PageId>& pages = table.groups[g];
+    const size_t size = pages.size() + static_cast<size_t>(need.pages[g]);
+    if (size > pages.capacity()) pages.reserve(std::max(size, 2 * pages.capacity()));
+  }
+  for (size_t g = 0; g < groups_.size(); ++g) {
     for (int32_t i = 0; i < need.pages[g]; ++i) {
       table.groups[g].push_back(free_[g].back());
       free_[g].pop_back();
@@ -103,15 +115,19 @@ void PagePool::take(const Need& need) {
   }
 }
 
-// Undoes take and release in reverse order, so that the free stacks end exactly as they were.
-void PagePool::roll_back(Lease& lease) {
-  for (size_t n = lease.needs_.size(); n-- > 0;) {
+// Undoes take and release in reverse order, so that the free stacks end exactly as they were. Free
+// stacks have room for every page and nodes move: nothing is allocated.
+void PagePool::roll_back(Lease& lease) noexcept {
+  // One more than were taken: a take that found no memory may have left an empty table.
+  for (size_t n = std::min(lease.num_taken_ + 1, lease.needs_.size()); n-- > 0;) {
     const Need& need = lease.needs_[n];
     const auto it = tables_.find(need.seq);
+    if (it == tables_.end()) continue;
+    const bool taken = n < lease.num_taken_;
     bool empty = true;
     for (size_t g = 0; g < groups_.size(); ++g) {
       std::vector<PageId>& pages = it->second.groups[g];
-      for (int32_t i = 0; i < need.pages[g]; ++i) {
+      for (int32_t i = 0; taken && i < need.pages[g]; ++i) {
         free_[g].push_back(pages.back());
         pages.pop_back();
       }
@@ -119,13 +135,14 @@ void PagePool::roll_back(Lease& lease) {
     }
     if (empty && !names_earlier(lease, n)) tables_.erase(it);
   }
-  for (size_t r = lease.releases_.size(); r-- > 0;) {
-    const auto node = released_.extract(lease.releases_[r]);
+  for (size_t r = lease.num_released_; r-- > 0;) {
+    auto node = released_.extract(lease.releases_[r]);
     if (node.empty()) continue;
     for (size_t g = 0; g < groups_.size(); ++g) {
-      free_[g].resize(free_[g].size() - node.mapped().groups[g].size());
+      free_[g].erase(free_[g].end() - static_cast<ptrdiff_t>(node.mapped().groups[g].size()),
+                     free_[g].end());
     }
-    tables_.insert_or_assign(node.key(), node.mapped());
+    tables_.insert(std::move(node));
   }
   lease_open_ = false;
 }

@@ -38,7 +38,7 @@ class Lease {
  public:
   Lease(Lease&& other) noexcept;
   Lease& operator=(Lease&&) = delete;
-  ~Lease();  // rolls back unless committed
+  ~Lease();  // rolls back unless committed; allocates nothing
   void commit();
   // The table of any sequence while the lease is open, new pages at the end.
   const PageTable& table(SeqId seq) const;
@@ -49,6 +49,7 @@ class Lease {
   PagePool* pool_;
   std::vector<SeqId> releases_;
   std::vector<Need> needs_;
+  size_t num_released_ = 0, num_taken_ = 0;  // of them, in order
 };
 
 struct PoolCounts {
@@ -75,7 +76,7 @@ class PagePool {
   void check_request(std::span<const SeqId> releases, std::span<const Need> needs) const;
   void release(SeqId seq);
   void take(const Need& need);
-  void roll_back(Lease& lease);
+  void roll_back(Lease& lease) noexcept;
   static bool names_earlier(const Lease& lease, size_t index);
   void finish(Lease& lease);
 

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <new>
 #include <random>
 
 #include "kvern/error.h"
+#include "tests/run/kv/failing_allocator.h"
 
 namespace kvern::kv {
 namespace {
@@ -168,6 +170,33 @@ TEST_P(ModelTest, ExchangesKeepPrefixesCountsAndInvariant) {
     pool.check_invariant();
     for (const PoolCounts& c : pool.counts()) EXPECT_EQ(c.free + c.cached + c.leased, c.total);
   }
+}
+
+// Wherever memory runs out, nothing has happened; and giving up a lease needs none.
+TEST_P(ModelTest, ExchangesSurviveAllocationsThatFail) {
+  std::mt19937 random(GetParam());
+  PagePool pool(two_groups());
+  int failed = 0;
+  for (int round = 0; round < 300; ++round) {
+    const Exchange exchange = random_exchange(random, pool);
+    const Snapshot before = snapshot(pool);
+    const std::vector<int32_t> free_before = pool.available();
+    const bool commit = random() % 3 == 0;
+    testing::allocations_left = commit ? -1 : static_cast<int>(random() % 16);
+    try {
+      Lease lease = pool.exchange(exchange.releases, exchange.needs);
+      testing::allocations_left = commit ? -1 : 0;
+      if (commit) lease.commit();
+    } catch (const std::bad_alloc&) {
+      ++failed;
+    }
+    testing::allocations_left = -1;
+    pool.check_invariant();
+    if (commit) continue;
+    EXPECT_EQ(snapshot(pool), before);
+    EXPECT_EQ(pool.available(), free_before);
+  }
+  EXPECT_GT(failed, 20);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, ModelTest, ::testing::Range(0u, 20u));

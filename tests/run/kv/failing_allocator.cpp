@@ -1,0 +1,28 @@
+#include "tests/run/kv/failing_allocator.h"
+
+#include <cstdlib>
+#include <new>
+
+namespace kvern::testing {
+
+thread_local int allocations_left = -1;
+
+}  // namespace kvern::testing
+
+// Apart from the tests, so that the compiler cannot take malloc and delete for a wrong pair.
+void* operator new(size_t size) {
+  int& left = kvern::testing::allocations_left;
+  if (left == 0) throw std::bad_alloc();
+  if (left > 0) --left;
+  void* data = std::malloc(size == 0 ? 1 : size);
+  if (data == nullptr) throw std::bad_alloc();
+  return data;
+}
+
+void operator delete(void* data) noexcept {
+  std::free(data);
+}
+
+void operator delete(void* data, size_t) noexcept {
+  std::free(data);
+}
