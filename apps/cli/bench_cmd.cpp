@@ -2,9 +2,9 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <nlohmann/json.hpp>
 #include <random>
-#include <thread>
 
 #include "apps/cli/interrupt.h"
 #include "apps/cli/output.h"
@@ -52,26 +52,24 @@ std::vector<int32_t> random_prompt(int32_t count, int64_t vocabulary) {
   return ids;
 }
 
-struct Span {
-  Clock::time_point first;  // token of the answer
-  Clock::time_point last;
-};
+using Times = std::vector<Clock::time_point>;  // of the tokens of one answer
 
-Span consume(ExecutionContext& context) {
-  Span span;
+// The times of `count` tokens. Throws when the sequence ends with fewer.
+Times consume(ExecutionContext& context, int32_t count) {
+  Times times;
   Event event;
-  bool any = false;
   while (context.next(event)) {
+    if (event.kind == Event::Kind::kToken) times.push_back(Clock::now());
     if (event.kind == Event::Kind::kFinished && event.reason != FinishReason::kLength) {
       throw Error(Code::kInternal, fmt::format("bench: a sequence ended early: {} {}",
                                                name_of(event.reason), event.message));
     }
-    if (event.kind != Event::Kind::kToken) continue;
-    span.last = Clock::now();
-    if (!any) span.first = span.last;
-    any = true;
   }
-  return span;
+  if (times.size() != static_cast<size_t>(count)) {
+    throw Error(Code::kInternal,
+                fmt::format("bench: {} tokens came, {} were asked for", times.size(), count));
+  }
+  return times;
 }
 
 Request request_of(int32_t prompt_tokens, int32_t new_tokens, int64_t vocabulary,
@@ -86,12 +84,33 @@ Request request_of(int32_t prompt_tokens, int32_t new_tokens, int64_t vocabulary
 
 double prefill_rate(Engine& engine, int32_t tokens, int64_t vocabulary) {
   ExecutionContext context = engine.submit(request_of(tokens, 1, vocabulary));
-  consume(context);
+  consume(context, 1);
   return tokens / context.timings().ttft_ms() * 1000;
 }
 
-// Tokens per second of all sequences together, from the first token of the last to start until the
-// last token of the first to end: what lies between is decoding alone.
+// Tokens per second of all sequences together, over the time in which all of them decode: from the
+// last one's first token until the first one's last.
+double common_rate(const std::vector<Times>& all) {
+  Clock::time_point begin = all[0].front();
+  Clock::time_point end = all[0].back();
+  for (const Times& times : all) {
+    begin = std::max(begin, times.front());
+    end = std::min(end, times.back());
+  }
+  int64_t tokens = 0;
+  for (const Times& times : all) {
+    tokens += std::count_if(times.begin(), times.end(),
+                            [&](Clock::time_point at) { return at > begin && at <= end; });
+  }
+  const std::chrono::duration<double> seconds = end - begin;
+  if (seconds.count() <= 0) {
+    throw Error(
+        Code::kInvalidArgument,
+        "bench: some sequences end before others begin: give a larger -n or fewer sequences");
+  }
+  return static_cast<double>(tokens) / seconds.count();
+}
+
 double decode_rate(Engine& engine, const Flags& flags, int32_t sequences, int32_t depth,
                    int64_t vocabulary) {
   std::vector<ExecutionContext> contexts;
@@ -99,30 +118,14 @@ double decode_rate(Engine& engine, const Flags& flags, int32_t sequences, int32_
     contexts.push_back(
         engine.submit(request_of(depth, flags.new_tokens + 1, vocabulary, flags.no_kv_cache)));
   }
-  std::vector<Span> spans(contexts.size());
-  std::vector<std::exception_ptr> failures(contexts.size());
-  std::vector<std::thread> consumers;
-  for (size_t i = 0; i < contexts.size(); ++i) {
-    consumers.emplace_back([&, i] {
-      try {
-        spans[i] = consume(contexts[i]);
-      } catch (...) {
-        failures[i] = std::current_exception();
-      }
-    });
+  std::vector<std::future<Times>> consumers;
+  for (ExecutionContext& context : contexts) {
+    consumers.push_back(
+        std::async(std::launch::async, [&] { return consume(context, flags.new_tokens + 1); }));
   }
-  for (std::thread& consumer : consumers) consumer.join();
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
-  Clock::time_point first = spans[0].first;
-  Clock::time_point last = spans[0].last;
-  for (const Span& span : spans) {
-    first = std::min(first, span.first);
-    last = std::max(last, span.last);
-  }
-  const std::chrono::duration<double> seconds = last - first;
-  return static_cast<double>(sequences) * flags.new_tokens / seconds.count();
+  std::vector<Times> all;
+  for (std::future<Times>& consumer : consumers) all.push_back(consumer.get());
+  return common_rate(all);
 }
 
 template <class Measure>
@@ -211,8 +214,21 @@ void print_json(const std::vector<Row>& rows, double roof, const Flags& flags,
   print(json.dump(1) + "\n");
 }
 
+void check_lengths(const Flags& flags, const PlanSummary& plan) {
+  const int32_t deepest = *std::max_element(flags.depths.begin(), flags.depths.end());
+  const int64_t longest =
+      std::max<int64_t>(flags.prompt_tokens + 1, deepest + flags.new_tokens + 1);
+  if (longest <= plan.max_context_length) return;
+  throw Error(
+      Code::kInvalidArgument,
+      fmt::format("{} tokens of context are asked for and the plan holds {}: give a smaller "
+                  "-p, -n or -d",
+                  longest, plan.max_context_length));
+}
+
 int bench(const Flags& flags) {
   const PlanSummary plan = Plan::open(flags.plan).summary();
+  check_lengths(flags, plan);
   const double roof = measure_read_bandwidth(flags.threads);
   EngineOptions options;
   options.num_threads = flags.threads;
@@ -244,7 +260,7 @@ std::function<int()> setup_bench(CLI::App& app) {
   app.add_option("-b,--batches", flags->batches, "Sequences that decode together: 1,8")
       ->delimiter(',')
       ->capture_default_str()
-      ->check(CLI::Range(1, 4096));
+      ->check(CLI::Range(1, 256));
   app.add_option("-r,--repetitions", flags->repetitions, "Counted runs of each test")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/cli/build_options.h"
+#include "apps/cli/interrupt.h"
 #include "apps/cli/output.h"
 #include "apps/cli/verb.h"
 #include "kvern/plan.h"
@@ -40,6 +41,7 @@ int build(const Flags& flags, const BuildFlags& build_flags) {
   BuildOptions options = build_flags.to_options();
   options.progress =
       flags.quiet || flags.json ? ProgressFn(progress_quietly) : progress_line("kvern: building");
+  const InterruptAction stop([] {});  // the progress callback sees it and unwinds
   const BuildResult result = Builder(options).build(flags.model, flags.plan);
   for (const std::string& warning : result.warnings) print_error("warning: " + warning);
   if (flags.json) {

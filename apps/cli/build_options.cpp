@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include "apps/cli/interrupt.h"
 #include "apps/cli/output.h"
 #include "kvern/plan.h"
 
@@ -15,10 +17,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Empty counts as unset, as the XDG specification has it.
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
 fs::path cache_folder() {
-  if (const char* folder = std::getenv("KVERN_CACHE")) return folder;
-  if (const char* folder = std::getenv("XDG_CACHE_HOME")) return fs::path(folder) / "kvern";
-  if (const char* home = std::getenv("HOME")) return fs::path(home) / ".cache" / "kvern";
+  if (const std::string folder = environment("KVERN_CACHE"); !folder.empty()) return folder;
+  if (const std::string folder = environment("XDG_CACHE_HOME"); !folder.empty()) {
+    return fs::path(folder) / "kvern";
+  }
+  if (const std::string home = environment("HOME"); !home.empty()) {
+    return fs::path(home) / ".cache" / "kvern";
+  }
   throw Error(Code::kInvalidArgument,
               "no folder to keep the built plan in: set KVERN_CACHE, or use `kvern build` and run "
               "the plan");
@@ -51,13 +63,24 @@ void write_note(const fs::path& path, const std::string& key) {
   std::ofstream(path) << key << '\n';
 }
 
-bool usable(const fs::path& plan) {
+bool usable(const fs::path& plan, bool verify) {
   if (!is_plan(plan.string())) return false;
   try {
     Plan::open(plan.string());
+    if (verify) verify_plan(plan.string(), progress_quietly);
     return true;
   } catch (const Error&) {
     return false;  // of another version, or damaged: built again
+  }
+}
+
+// A build that was killed leaves its temporary file, KEY.plan.xxxxxx. None lives for a day.
+void remove_leftovers(const fs::path& folder) {
+  std::error_code ignored;
+  const auto yesterday = fs::file_time_type::clock::now() - std::chrono::hours(24);
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {
+    const bool temporary = entry.path().stem().extension() == ".plan";
+    if (temporary && entry.last_write_time(ignored) < yesterday) fs::remove(entry, ignored);
   }
 }
 
@@ -89,16 +112,18 @@ void add_build_flags(CLI::App& app, const std::shared_ptr<BuildFlags>& flags) {
       ->check(CLI::Range(1, 4096));
 }
 
-std::string cached_plan(const std::string& model_path, const BuildFlags& flags, bool quiet) {
+std::string cached_plan(const std::string& model_path, const BuildFlags& flags, CacheUse use) {
+  const InterruptAction stop([] {});  // the progress callbacks see it and unwind
   BuildOptions options = flags.to_options();
-  options.progress = quiet ? ProgressFn(progress_quietly) : progress_line("kvern: building");
+  options.progress = use.quiet ? ProgressFn(progress_quietly) : progress_line("kvern: building");
   const Builder builder(options);
   const fs::path folder = cache_folder();
   const fs::path note = note_path(folder, model_path, flags);
   std::string key = note.empty() ? "" : read_note(note);
   if (key.empty()) key = builder.key(model_path);
   const fs::path plan = folder / (key + ".plan");
-  if (!usable(plan)) {
+  if (!usable(plan, use.verify)) {
+    remove_leftovers(folder);
     std::error_code error;
     fs::create_directories(folder, error);
     if (error) {

@@ -22,6 +22,10 @@ void add_build_flags(CLI::App& app, const std::shared_ptr<BuildFlags>& flags);
 
 // The plan of a model, from the cache where the same content was built with the same options
 // before. The folder: $KVERN_CACHE, else $XDG_CACHE_HOME/kvern, else ~/.cache/kvern.
-std::string cached_plan(const std::string& model_path, const BuildFlags& flags, bool quiet);
+struct CacheUse {
+  bool quiet = false;
+  bool verify = false;  // a cached plan with a damaged byte is built again, not served
+};
+std::string cached_plan(const std::string& model_path, const BuildFlags& flags, CacheUse use);
 
 }  // namespace kvern::cli

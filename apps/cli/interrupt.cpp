@@ -22,7 +22,8 @@ void wait_for_signals(sigset_t signals) {
     if (sigwait(&signals, &signal) != 0) continue;
     if (seen.exchange(true)) _exit(kInterrupted);
     const std::lock_guard lock(action_mutex);
-    if (action_at_interrupt) action_at_interrupt();
+    if (!action_at_interrupt) _exit(kInterrupted);
+    action_at_interrupt();
   }
 }
 
@@ -41,9 +42,15 @@ bool interrupted() {
   return seen.load();
 }
 
-void on_interrupt(std::function<void()> action) {
+InterruptAction::InterruptAction(std::function<void()> action) {
   const std::lock_guard lock(action_mutex);
+  if (seen) action();
   action_at_interrupt = std::move(action);
+}
+
+InterruptAction::~InterruptAction() {
+  const std::lock_guard lock(action_mutex);
+  action_at_interrupt = {};
 }
 
 }  // namespace kvern::cli

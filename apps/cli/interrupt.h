@@ -1,4 +1,5 @@
-// Ctrl-C: the first one ends the work in hand and keeps what it made, the second ends the process.
+// Ctrl-C and SIGTERM: the first one ends the work in hand and keeps what it made, the second ends
+// the process at once.
 #pragma once
 
 #include <functional>
@@ -8,11 +9,18 @@ namespace kvern::cli {
 // Thrown by work that found interrupted() true.
 struct Interrupted {};
 
-// Must be called before any thread is made. From then on SIGINT and SIGTERM are taken by one
-// thread.
+// Must be called before any thread is made. From then on both signals are taken by one thread.
 void catch_interrupts();
 bool interrupted();
-// Called once from the signal's own thread at the first interrupt; {} removes it.
-void on_interrupt(std::function<void()> action);
+
+// While one lives, an interrupt calls `action` (at once where it came before) and the work goes on
+// to its own end. With none alive, an interrupt ends the process: nothing would be lost.
+class InterruptAction {
+ public:
+  explicit InterruptAction(std::function<void()> action);
+  ~InterruptAction();
+  InterruptAction(const InterruptAction&) = delete;
+  InterruptAction& operator=(const InterruptAction&) = delete;
+};
 
 }  // namespace kvern::cli

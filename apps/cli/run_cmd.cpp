@@ -74,7 +74,7 @@ class Printer {
 
 Answer stream(Engine& engine, const Request& request, const Flags& flags) {
   ExecutionContext context = engine.submit(request);
-  on_interrupt([&] { context.cancel(); });
+  const InterruptAction cancel([&] { context.cancel(); });
   Answer answer;
   Printer printer(flags);
   Event event;
@@ -85,7 +85,6 @@ Answer stream(Engine& engine, const Request& request, const Flags& flags) {
     answer.reason = event.reason;
     answer.message = event.message;
   }
-  on_interrupt({});
   answer.ids = context.ids();
   answer.timings = context.timings();
   return answer;
@@ -135,8 +134,9 @@ int finish(const Run& run, const Flags& flags) {
 
 int run(const Flags& flags, const BuildFlags& build_flags) {
   const bool quiet = flags.quiet || flags.json;
-  const std::string plan =
-      is_plan(flags.model) ? flags.model : cached_plan(flags.model, build_flags, quiet);
+  const std::string plan = is_plan(flags.model)
+                               ? flags.model
+                               : cached_plan(flags.model, build_flags, {quiet, flags.verify});
   EngineOptions options;
   options.num_threads = flags.threads;
   options.verify = flags.verify;
