@@ -115,7 +115,7 @@ TEST_F(CliTiny, VerifyAcceptsAGoodPlan) {
 
 TEST_F(CliTiny, BenchPrintsSpeeds) {
   const Outcome outcome =
-      run({"bench", plan(), "-p", "32", "-n", "8", "-b", "1,2", "-r", "1", "-o", "json"});
+      run({"bench", plan(), "-p", "16", "-n", "64", "-b", "1,2", "-r", "1", "-o", "json"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_FALSE(json_of(outcome).empty());
 }
