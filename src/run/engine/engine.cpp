@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 
 #include "run/engine/generation_state.h"
 #include "run/engine/inbox.h"
@@ -48,7 +50,7 @@ struct Engine::State {
 
   mutable std::mutex stats_mutex;
   EngineStats stats;
-  bool device_broke = false;
+  Code fault_code = Code::kInternal;
 
   // The engine thread's own.
   StepLoop loop;
@@ -75,25 +77,54 @@ struct Engine::State {
   }
 
   void run();
+  void turn(Inbox::Content& content, StepOutcome& outcome);
+  void break_down(const Inbox::Content& content, const char* what) noexcept;
   void handle(Inbox::Content& content);
   void deliver();
   void shut_down();
   void publish_stats();
 };
 
-// The engine thread: whatever came, then a step; sleeps when neither is there.
+// The engine thread. What escapes a turn is want of memory or our bug outside a step: the requests
+// fail, the thread lives on to refuse what still comes.
 void Engine::State::run() {
   StepOutcome outcome = StepOutcome::kIdle;
-  for (;;) {
-    const bool idle = outcome == StepOutcome::kIdle;
-    Inbox::Content content = inbox->take(idle ? Inbox::Wait::kYes : Inbox::Wait::kNo,
-                                         loop.scheduler().idle() || !loop.healthy());
-    handle(content);
-    if (content.closed) return shut_down();
-    step_began = Clock::now();
-    outcome = loop.run_step();
-    deliver();
+  for (bool open = true; open;) {
+    Inbox::Content content;
+    try {
+      turn(content, outcome);
+    } catch (const std::exception& error) {
+      break_down(content, error.what());
+    } catch (...) {
+      break_down(content, "the engine thread: unknown exception");
+    }
+    open = !content.closed;
+  }
+}
+
+// Whatever came, then a step; sleeps when neither is there.
+void Engine::State::turn(Inbox::Content& content, StepOutcome& outcome) {
+  const bool idle = std::exchange(outcome, StepOutcome::kIdle) == StepOutcome::kIdle;
+  content = inbox->take(idle ? Inbox::Wait::kYes : Inbox::Wait::kNo,
+                        loop.scheduler().idle() || !loop.healthy());
+  handle(content);
+  if (content.closed) return shut_down();
+  step_began = Clock::now();
+  outcome = loop.run_step();
+  deliver();
+  publish_stats();
+}
+
+void Engine::State::break_down(const Inbox::Content& content, const char* what) noexcept {
+  for (const Inbox::Submitted& submitted : content.submitted) {
+    if (submitted.generation != nullptr) submitted.generation->fail(Code::kInternal, what);
+  }
+  for (const auto& [seq, generation] : generations) generation->fail(Code::kInternal, what);
+  generations.clear();
+  try {
+    loop.fail(what, Code::kInternal);
     publish_stats();
+  } catch (const std::exception&) {  // unhealthy all the same: the next turn tries again
   }
 }
 
@@ -111,18 +142,23 @@ void Engine::State::handle(Inbox::Content& content) {
   for (const Inbox::Finished& finished : content.finished) {
     scheduler.finish(finished.seq, finished.reason, "");
   }
-  if (!loop.healthy()) scheduler.finish_all(sched::FinishReason::kFailed, loop.fault());
+  if (!content.fault.empty() && loop.healthy()) loop.fail(content.fault, Code::kInternal);
+  if (!loop.healthy()) {
+    scheduler.finish_all(sched::FinishReason::kFailed, loop.fault(), loop.fault_code());
+  }
 }
 
 void Engine::State::deliver() {
   std::vector<sched::Event> events = loop.scheduler().take_events();
   for (const sched::Event& event : events) {
+    const auto it = generations.find(event.seq);
+    if (it == generations.end()) continue;  // it has failed already
+    GenerationState& generation = *it->second;
     // Events come out after the step that a sequence started in: its prefill is most of that step.
-    if (event.kind == sched::EventKind::kStarted)
-      generations.at(event.seq)->note_started(step_began);
+    if (event.kind == sched::EventKind::kStarted) generation.note_started(step_began);
     if (event.kind == sched::EventKind::kFinished) {
-      generations.erase(event.seq);
-    } else if (generations.at(event.seq)->note_posted(event.kind)) {
+      generations.erase(it);
+    } else if (generation.note_posted(event.kind)) {
       loop.scheduler().set_paused(event.seq, true);
     }
   }
@@ -140,6 +176,8 @@ void Engine::State::shut_down() {
 void Engine::State::publish_stats() {
   const StepCounters& counters = loop.counters();
   const std::scoped_lock lock(stats_mutex);
+  stats.healthy = loop.healthy();
+  fault_code = loop.fault_code();
   stats.steps = counters.steps;
   stats.prefill_tokens = counters.prefill_tokens;
   stats.decode_tokens = counters.decode_tokens;
@@ -147,15 +185,18 @@ void Engine::State::publish_stats() {
   stats.decode_ms = counters.decode_ms;
   stats.scheduler = loop.scheduler().counts();
   stats.pages = loop.pages().counts();
-  stats.healthy = loop.healthy();
   stats.fault = loop.fault();
-  device_broke = loop.device_broke();
 }
 
 Engine::Engine(std::shared_ptr<const plan::PlanFile> file, const EngineOptions& options)
     : Engine(load_parts(std::move(file), options)) {}
 
-Engine::Engine(EngineParts parts) : state_(std::make_unique<State>(std::move(parts))) {}
+Engine::Engine(EngineParts parts) try : state_(std::make_unique<State>(std::move(parts))) {
+} catch (const std::system_error& error) {
+  throw Error(Code::kOutOfMemory,
+              fmt::format("engine: a thread cannot be started: {}; raise the limit on processes",
+                          error.what()));
+}
 
 Engine::~Engine() = default;
 
@@ -164,7 +205,7 @@ std::shared_ptr<Generation> Engine::submit(RequestSpec spec) {
   {
     const std::scoped_lock lock(state_->stats_mutex);
     if (!state_->stats.healthy) {
-      throw Error(state_->device_broke ? Code::kDevice : Code::kInternal,
+      throw Error(state_->fault_code,
                   "engine: unhealthy since: " + state_->stats.fault + "; load the plan again");
     }
   }
@@ -187,7 +228,7 @@ void Engine::score(std::vector<int32_t> ids, std::vector<int32_t> rows, const On
   const auto vocabulary = static_cast<size_t>(state_->limits.vocabulary_size);
   Event event;
   while (generation->next(event)) {
-    if (event.kind == EventKind::kFailed) throw Error(Code::kInternal, event.message);
+    if (event.kind == EventKind::kFailed) throw Error(event.code, event.message);
     if (event.kind != EventKind::kLogits) continue;
     const size_t num_rows = event.logits.size() / vocabulary;
     for (size_t r = 0; r < num_rows; ++r) {

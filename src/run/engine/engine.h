@@ -86,7 +86,7 @@ class Engine {
 
   // Teacher-forced logits through normal steps: on_logits(position, logits [vocabulary]) for every
   // position of `rows` (ascending) in order, in the caller's thread. Throws as submit, and
-  // Error(kInvalidRequest | kInternal | kDevice) when the request fails.
+  // Error(kInvalidRequest | kInternal | kDevice | …), the code of the event, when it fails.
   using OnLogits = std::function<void(int32_t position, std::span<const float> logits)>;
   void score(std::vector<int32_t> ids, std::vector<int32_t> rows, const OnLogits& on_logits);
 

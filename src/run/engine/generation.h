@@ -22,6 +22,7 @@ struct Event {
   std::string text;  // text that became complete; kFinished: what was still held back
   FinishReason finish_reason = FinishReason::kNone;  // kFinished, kFailed
   std::string message;                               // kFailed: what went wrong
+  Code code = Code::kInternal;                       // kFailed: whose fault it is
   int32_t first_row = 0;                             // kLogits: index into export_rows
   std::vector<float> logits;                         // kLogits: [rows, vocabulary]
 };

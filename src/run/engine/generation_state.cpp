@@ -1,5 +1,6 @@
 #include "run/engine/generation_state.h"
 
+#include <new>
 #include <utility>
 
 namespace kvern::engine {
@@ -48,8 +49,27 @@ void GenerationState::note_token(int32_t id, Clock::time_point at) {
 void GenerationState::push(Event event) {
   {
     const std::scoped_lock lock(mutex_);
-    complete_ |= event.kind == EventKind::kFinished || event.kind == EventKind::kFailed;
+    if (complete_) return;
+    complete_ = event.kind == EventKind::kFinished || event.kind == EventKind::kFailed;
     events_.push_back(std::move(event));
+  }
+  pushed_.notify_one();
+}
+
+void GenerationState::fail(Code code, const char* message) noexcept {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (complete_) return;
+    complete_ = true;
+    try {
+      Event event;
+      event.kind = EventKind::kFailed;
+      event.finish_reason = FinishReason::kFailed;
+      event.message = message;
+      event.code = code;
+      events_.push_back(std::move(event));
+    } catch (const std::bad_alloc&) {  // next() returns false then
+    }
   }
   pushed_.notify_one();
 }

@@ -26,6 +26,9 @@ class GenerationState {
   void note_token(int32_t id, Clock::time_point at);
   void push(Event event);
 
+  // By either of the engine's threads, when it cannot go on: the last event, unless that came.
+  void fail(Code code, const char* message) noexcept;
+
   // By the engine thread: when the step began that holds its first tokens. Later calls are ignored.
   void note_started(Clock::time_point at);
   // By the engine thread, before it posts an event: true when the consumer is so far behind that

@@ -27,6 +27,10 @@ void Inbox::flow_changed(kv::SeqId seq) {
   change([&](Content& content) { content.flow.push_back(seq); });
 }
 
+void Inbox::report_fault(const std::string& what) {
+  change([&](Content& content) { content.fault = what.empty() ? "unknown fault" : what; });
+}
+
 void Inbox::close() {
   change([&](Content& content) { content.closed = closed_ = true; });
 }

@@ -28,8 +28,11 @@ class Inbox {
     std::vector<Submitted> submitted;
     std::vector<Finished> finished;  // cancels, and stop strings that were met
     std::vector<kv::SeqId> flow;     // whose queue filled or drained
+    std::string fault;               // the text thread cannot go on: why
     bool closed = false;
-    bool empty() const { return submitted.empty() && finished.empty() && flow.empty() && !closed; }
+    bool empty() const {
+      return submitted.empty() && finished.empty() && flow.empty() && fault.empty() && !closed;
+    }
   };
 
   enum class Wait : uint8_t { kNo, kYes };
@@ -37,6 +40,7 @@ class Inbox {
   void submit(Submitted submitted);
   void finish(kv::SeqId seq, sched::FinishReason reason);
   void flow_changed(kv::SeqId seq);
+  void report_fault(const std::string& what);
   void close();
 
   // By the engine thread: everything that came since. With Wait::kYes it sleeps until there is

@@ -36,18 +36,30 @@ StepOutcome StepLoop::run_step() {
       count(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
                 .count());
     }
-#ifndef NDEBUG
-    pages_.check_invariant();
-#endif
+    check_pages(outcome);
     return outcome;
   } catch (const DeviceError& error) {
-    device_broke_ = true;
-    turn_unhealthy(error.what());
+    fail(error.what(), error.code());
+  } catch (const Error& error) {
+    abandon(error.what(), error.code());
   } catch (const std::exception& error) {
-    log::error("engine: a step failed: {}", error.what());
-    abandon(error.what());
+    abandon(error.what(), Code::kInternal);
+  } catch (...) {
+    abandon("unknown exception", Code::kInternal);
   }
+  busy_ = true;
   return StepOutcome::kFailed;
+}
+
+// After every step in debug builds; otherwise when the last one is over.
+void StepLoop::check_pages(StepOutcome outcome) {
+  const bool was_busy = std::exchange(busy_, outcome != StepOutcome::kIdle);
+#ifdef NDEBUG
+  if (busy_ || !was_busy) return;
+#else
+  if (!busy_ && !was_busy) return;
+#endif
+  pages_.check_invariant();
 }
 
 // Prompt chunks and single tokens share steps: such a step counts as prefill.
@@ -62,22 +74,25 @@ void StepLoop::count(double ms) {
   (decode ? counters_.decode_ms : counters_.prefill_ms) += ms;
 }
 
-void StepLoop::abandon(const std::string& message) {
+void StepLoop::abandon(const std::string& message, Code code) {
+  log::error("engine: a step failed: {}", message);
   // Once its pages are the sequences' own there is nothing to take back; and a step that only gives
   // pages back would fail again for ever.
-  if (committed_ || batch_.sequences.empty()) return turn_unhealthy(message);
+  if (committed_ || batch_.sequences.empty()) return fail(message, code);
   try {
-    scheduler_.abandon(batch_, message);
+    scheduler_.abandon(batch_, message, code);
     pages_.check_invariant();
   } catch (const std::exception& error) {
-    turn_unhealthy(error.what());
+    fail(error.what(), Code::kInternal);
   }
 }
 
-void StepLoop::turn_unhealthy(const std::string& message) {
-  log::error("engine: unhealthy from now on: {}", message);
+void StepLoop::fail(const std::string& message, Code code) {
+  healthy_ = false;
+  fault_code_ = code;
   fault_ = message.empty() ? "unknown fault" : message;
-  scheduler_.finish_all(sched::FinishReason::kFailed, fault_);
+  log::error("engine: unhealthy from now on: {}", fault_);
+  scheduler_.finish_all(sched::FinishReason::kFailed, fault_, fault_code_);
 }
 
 }  // namespace kvern::engine

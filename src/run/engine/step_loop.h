@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kvern/error.h"
 #include "run/exec/executor.h"
 #include "run/kv/page_pool.h"
 #include "run/sched/scheduler.h"
@@ -25,24 +26,27 @@ class StepLoop {
   StepLoop(std::unique_ptr<exec::Executor> executor, std::vector<kv::GroupConfig> kv_groups,
            sched::SchedulerOptions options);
 
-  // The next step. Never throws: a step that does fails its own requests; a broken device or broken
-  // page accounts turn the loop unhealthy, and then every request fails.
+  // The next step. One that throws fails its own requests; a broken device or broken page accounts
+  // turn the loop unhealthy, and then every request fails. Throws only where memory is too short to
+  // say so.
   StepOutcome run_step();
+  // Unhealthy from now on, for a reason found outside.
+  void fail(const std::string& message, Code code);
 
   sched::Scheduler& scheduler() { return scheduler_; }
   const sched::Scheduler& scheduler() const { return scheduler_; }
   const kv::PagePool& pages() const { return pages_; }
   const exec::Executor& executor() const { return *executor_; }
   const StepCounters& counters() const { return counters_; }
-  bool healthy() const { return fault_.empty(); }
+  bool healthy() const { return healthy_; }
   const std::string& fault() const { return fault_; }
-  bool device_broke() const { return device_broke_; }
+  Code fault_code() const { return fault_code_; }
 
  private:
   StepOutcome step();
   void count(double ms);
-  void abandon(const std::string& message);
-  void turn_unhealthy(const std::string& message);
+  void check_pages(StepOutcome outcome);
+  void abandon(const std::string& message, Code code);
 
   std::unique_ptr<exec::Executor> executor_;
   kv::PagePool pages_;
@@ -50,8 +54,10 @@ class StepLoop {
   step::StepBatch batch_;   // of the step that runs
   bool committed_ = false;  // its pages are the sequences'
   StepCounters counters_;
+  bool busy_ = false;  // the last step was one
+  bool healthy_ = true;
   std::string fault_;
-  bool device_broke_ = false;
+  Code fault_code_ = Code::kInternal;
 };
 
 }  // namespace kvern::engine

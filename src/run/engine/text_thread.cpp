@@ -1,5 +1,7 @@
 #include "run/engine/text_thread.h"
 
+#include <exception>
+#include <new>
 #include <utility>
 
 namespace kvern::engine {
@@ -48,9 +50,27 @@ void TextThread::loop() {
     std::vector<Message> messages = std::exchange(messages_, {});
     working_ = true;
     lock.unlock();
-    for (Message& message : messages) handle(message);
+    for (Message& message : messages) {
+      try {
+        handle(message);
+      } catch (const std::exception& error) {
+        break_down(message, error.what());
+      } catch (...) {
+        break_down(message, "the text thread: unknown exception");
+      }
+    }
     messages.clear();
     lock.lock();
+  }
+}
+
+void TextThread::break_down(const Message& message, const char* what) noexcept {
+  if (message.generation != nullptr) message.generation->fail(Code::kInternal, what);
+  for (const auto& [seq, answer] : answers_) answer.generation->fail(Code::kInternal, what);
+  answers_.clear();
+  try {
+    inbox_->report_fault(what);
+  } catch (const std::bad_alloc&) {  // those that run have failed; later ones may go well
   }
 }
 
@@ -109,6 +129,7 @@ void TextThread::on_finished(Answer& answer, sched::Event& event) {
   out.kind = failed ? EventKind::kFailed : EventKind::kFinished;
   out.finish_reason = event.reason;
   out.message = std::move(event.message);
+  out.code = event.code;
   if (answer.detokenizer) {
     out.text = answer.stops.push(answer.detokenizer->finish());
     out.text += answer.stops.finish();

@@ -1,5 +1,5 @@
 // The text thread: turns the scheduler's events into the requests' own, with text and stop strings,
-// away from the engine thread.
+// away from the engine thread. What it cannot handle fails every request and the engine with it.
 #pragma once
 
 #include <condition_variable>
@@ -46,6 +46,7 @@ class TextThread {
   void post(Message message);
   void loop();
   void handle(Message& message);
+  void break_down(const Message& message, const char* what) noexcept;
   void handle(sched::Event& event, Clock::time_point at);
   void on_token(Answer& answer, int32_t id, Clock::time_point at);
   void on_finished(Answer& answer, sched::Event& event);

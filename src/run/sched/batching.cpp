@@ -74,7 +74,8 @@ bool Scheduler::make_room(Step& step, Sequence& sequence) {
       end(sequence, FinishReason::kKvExhausted,
           fmt::format("no KV page is left for token {} of the only running sequence; load the plan "
                       "with a larger KV capacity",
-                      sequence.length()));
+                      sequence.length()),
+          Code::kInvalidRequest);
       return false;
     }
     preempt(step, next_victim());
@@ -142,7 +143,8 @@ void Scheduler::admit(Step& step) {
       end(sequence, FinishReason::kKvExhausted,
           fmt::format("{} tokens need more KV pages than the engine has; load the plan with a "
                       "larger KV capacity or shorten the prompt",
-                      sequence.length()));
+                      sequence.length()),
+          Code::kInvalidRequest);
       continue;
     }
     const int32_t count = prefill_count(step, sequence);
@@ -166,7 +168,8 @@ void Scheduler::resolve_deadlock(Step& step) {
           fmt::format(
               "no KV page is left at token {} of the prompt; load the plan with a larger KV "
               "capacity",
-              running_[0]->computed));
+              running_[0]->computed),
+          Code::kInvalidRequest);
       drop_ended();
       return;
     }

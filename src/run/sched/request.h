@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kvern/error.h"
 #include "run/kv/ids.h"
 #include "run/step/step.h"
 
@@ -54,6 +55,7 @@ struct Event {
   std::vector<float> logits;  // [rows, vocabulary]
   FinishReason reason = FinishReason::kNone;
   std::string message;
+  Code code = Code::kInternal;  // whose fault a failure is
 };
 
 }  // namespace kvern::sched

@@ -47,9 +47,9 @@ void Scheduler::finish(SeqId id, FinishReason reason, const std::string& message
   drop_ended();
 }
 
-void Scheduler::finish_all(FinishReason reason, const std::string& message) {
-  for (const SequencePtr& sequence : running_) end(*sequence, reason, message);
-  for (const SequencePtr& sequence : waiting_) end(*sequence, reason, message);
+void Scheduler::finish_all(FinishReason reason, const std::string& message, Code code) {
+  for (const SequencePtr& sequence : running_) end(*sequence, reason, message, code);
+  for (const SequencePtr& sequence : waiting_) end(*sequence, reason, message, code);
   drop_ended();
 }
 
@@ -98,7 +98,7 @@ void Scheduler::take_sample(Sequence& sequence, int32_t token) {
   }
 }
 
-void Scheduler::abandon(const step::StepBatch& batch, const std::string& message) {
+void Scheduler::abandon(const step::StepBatch& batch, const std::string& message, Code code) {
   // The lease took the released pages back, so that they are still to be released.
   to_release_.insert(to_release_.end(), last_releases_.begin(), last_releases_.end());
   last_releases_.clear();
@@ -107,17 +107,18 @@ void Scheduler::abandon(const step::StepBatch& batch, const std::string& message
     Sequence* sequence = find(part.seq);
     KVERN_CHECK(sequence != nullptr);
     sequence->scheduled = 0;
-    end(*sequence, FinishReason::kFailed, message);
+    end(*sequence, FinishReason::kFailed, message, code);
   }
   drop_ended();
 }
 
-void Scheduler::end(Sequence& sequence, FinishReason reason, const std::string& message) {
+void Scheduler::end(Sequence& sequence, FinishReason reason, const std::string& message,
+                    Code code) {
   if (std::exchange(sequence.ended, true)) return;
   const SeqId id = sequence.request.id;
   if (sequence.computed > 0) to_release_.push_back({id, std::exchange(sequence.computed, 0)});
   if (sequence.started) to_close_.push_back(id);
-  events_.push_back({id, EventKind::kFinished, -1, 0, {}, reason, message});
+  events_.push_back({id, EventKind::kFinished, -1, 0, {}, reason, message, code});
 }
 
 void Scheduler::drop_ended() {

@@ -54,7 +54,7 @@ class Scheduler {
   void cancel(SeqId id);
   // As cancel, for an end that the engine found itself (a stop string).
   void finish(SeqId id, FinishReason reason, const std::string& message);
-  void finish_all(FinishReason reason, const std::string& message);
+  void finish_all(FinishReason reason, const std::string& message, Code code = Code::kInternal);
   // A paused sequence is left out of batches: its consumer is slow.
   void set_paused(SeqId id, bool paused);
 
@@ -64,7 +64,8 @@ class Scheduler {
   void apply(const step::StepBatch& batch, const step::StepResult& result);
   // In place of apply: the step did not happen. Its sequences fail with `message`; the pages that
   // the batch released are released again by the next one.
-  void abandon(const step::StepBatch& batch, const std::string& message);
+  void abandon(const step::StepBatch& batch, const std::string& message,
+               Code code = Code::kInternal);
 
   // What happened since the last call, in order.
   std::vector<Event> take_events();
@@ -104,7 +105,8 @@ class Scheduler {
 
   void apply_part(const step::SequenceInput& part, const step::SequenceResult& result);
   void take_sample(Sequence& sequence, int32_t token);
-  void end(Sequence& sequence, FinishReason reason, const std::string& message);
+  void end(Sequence& sequence, FinishReason reason, const std::string& message,
+           Code code = Code::kInternal);
   void drop_ended();
   Sequence* find(SeqId id);
 

@@ -1,0 +1,26 @@
+#include "tests/run/engine/allocation_limit.h"
+
+#include <cstdlib>
+#include <new>
+
+namespace kvern::testing {
+
+std::atomic<size_t> allocation_limit_bytes{kNoLimit};
+
+}  // namespace kvern::testing
+
+// Apart from the tests, so that the compiler cannot take malloc and delete for a wrong pair.
+void* operator new(size_t size) {
+  if (size > kvern::testing::allocation_limit_bytes) throw std::bad_alloc();
+  void* data = std::malloc(size == 0 ? 1 : size);
+  if (data == nullptr) throw std::bad_alloc();
+  return data;
+}
+
+void operator delete(void* data) noexcept {
+  std::free(data);
+}
+
+void operator delete(void* data, size_t) noexcept {
+  std::free(data);
+}
