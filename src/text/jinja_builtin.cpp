@@ -87,6 +87,7 @@ constexpr Builtin kFunctions[] = {
 Value dict_items(Context& context, const Value& input, const BoundArguments&) {
   std::vector<Value> items;
   for (const auto& [key, value] : input.dict()->entries) {
+    context.charge(key.size());
     items.push_back(Value::tuple(context, {Value(key), value}));
   }
   return Value::list(context, std::move(items));
@@ -103,8 +104,8 @@ Value dict_values(Context& context, const Value& input, const BoundArguments&) {
 }
 
 Value dict_get(Context& context, const Value& input, const BoundArguments& given) {
-  context.step(input.dict()->entries.size());
-  const Value* found = given[0].string() ? input.dict()->find(*given[0].string()) : nullptr;
+  const Value* found =
+      given[0].string() ? input.dict()->find(context, *given[0].string()) : nullptr;
   if (found != nullptr) return *found;
   return given.given(1) ? given[1] : Value(None{});
 }
@@ -199,7 +200,10 @@ std::vector<Value> items_of(Context& context, const Value& value) {
   }
   if (value.dict()) {
     context.step(value.dict()->entries.size());
-    for (const auto& entry : value.dict()->entries) items.emplace_back(entry.first);
+    for (const auto& entry : value.dict()->entries) {
+      context.charge(entry.first.size());
+      items.emplace_back(entry.first);
+    }
     return items;
   }
   if (!value.string()) context.fail(fmt::format("a {} has no items", value.type_name()));
@@ -220,13 +224,13 @@ Value attribute(Context& context, const Value& value, const std::string& name) {
   if (!name.empty() && name[0] >= '0' && name[0] <= '9') {
     return subscript(context, value, Value(static_cast<int64_t>(std::atoll(name.c_str()))));
   }
+  context.step(name.size() / 64);
   // As in Python, a method hides a key of the same name.
   if (const Builtin* method = find_method(value, name)) {
     return Value(Method{method, std::make_shared<const Value>(value), value.depth() + 1});
   }
   if (value.dict()) {
-    context.step(value.dict()->entries.size() / 8);
-    if (const Value* found = value.dict()->find(name)) return *found;
+    if (const Value* found = value.dict()->find(context, name)) return *found;
   }
   return Value(Undefined{name});
 }
@@ -237,8 +241,7 @@ Value subscript(Context& context, const Value& value, const Value& key) {
   }
   if (key.string()) {
     if (value.dict()) {
-      context.step(value.dict()->entries.size() / 8);
-      if (const Value* found = value.dict()->find(*key.string())) return *found;
+      if (const Value* found = value.dict()->find(context, *key.string())) return *found;
     }
     return attribute(context, value, *key.string());
   }

@@ -23,6 +23,11 @@ class Context {
     steps_left_ -= static_cast<int64_t>(count);
     if (steps_left_ < 0) fail("the template takes too many steps");
   }
+  // A search for a name of `bytes` bytes among `count`: other lengths are passed over at once,
+  // equal ones are compared.
+  void step_search(uint64_t count, uint64_t bytes) {
+    step(1 + bytes / 64 + count / 8 + count * (bytes / 64));
+  }
   // Memory asked for, never given back: one string is capped, and so is their sum.
   void charge(uint64_t bytes) {
     if (bytes > static_cast<uint64_t>(max_string_bytes_)) fail("a text grows beyond the limit");

@@ -137,7 +137,7 @@ Value Interpreter::dict(const Expression& expression) {
     const Value key = evaluate(*expression.children[i]);
     if (!key.string()) context_.unsupported(fmt::format("a dict key of type {}", key.type_name()));
     Value value = evaluate(*expression.children[i + 1]);
-    context_.step(entries.size() / 8);
+    context_.step_search(entries.size(), key.string()->size());
     const auto existing = std::find_if(entries.begin(), entries.end(), [&](const auto& entry) {
       return entry.first == *key.string();
     });
@@ -151,6 +151,9 @@ Value Interpreter::dict(const Expression& expression) {
 }
 
 Value Interpreter::name(const std::string& wanted) const {
+  size_t num_names = 0;
+  for (const Scope& scope : scopes_) num_names += scope.size();
+  context_.step_search(num_names + scopes_.size(), wanted.size());
   for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
     for (const auto& [name, value] : *scope) {
       if (name == wanted) return value;
@@ -232,8 +235,7 @@ bool Interpreter::contains(const Value& container, const Value& item) {
     return find_text(context_, *container.string(), needle, 0) != std::string::npos;
   }
   if (container.dict()) {
-    context_.step(container.dict()->entries.size());
-    return item.string() && container.dict()->find(*item.string()) != nullptr;
+    return item.string() && container.dict()->find(context_, *item.string()) != nullptr;
   }
   if (container.list()) {
     return std::any_of(container.list()->items.begin(), container.list()->items.end(),

@@ -23,6 +23,7 @@ void Interpreter::print(std::string_view text) {
 }
 
 void Interpreter::set(const std::string& name, Value value) {
+  context_.step_search(scopes_.back().size(), name.size());
   for (auto& [existing, slot] : scopes_.back()) {
     if (existing != name) continue;
     slot = std::move(value);
@@ -140,11 +141,13 @@ void Interpreter::run_set(const Statement& statement) {
   Dict& space = *object.dict();
   // The depth that containers of this namespace were made with counts on max_depth below it.
   if (value.depth() + 1 > context_.max_depth()) context_.fail("values are nested too deeply");
+  context_.step_search(space.entries.size(), statement.attribute.size());
   for (auto& [key, slot] : space.entries) {
     if (key != statement.attribute) continue;
     slot = std::move(value);
     return;
   }
+  context_.charge(sizeof(space.entries[0]) + statement.attribute.size());
   space.entries.emplace_back(statement.attribute, std::move(value));
 }
 
@@ -178,6 +181,7 @@ Value Interpreter::call_macro(const Statement& macro, const Arguments& given) {
   scopes_.emplace_back();
   for (size_t i = 0; i < macro.parameters.size(); ++i) {
     const auto& [name, otherwise] = macro.parameters[i];
+    context_.step_search(given.named.size(), name.size());
     Value value(Undefined{name});
     if (i < given.positional.size()) {
       value = given.positional[i];

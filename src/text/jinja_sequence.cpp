@@ -14,6 +14,7 @@ using Given = const BoundArguments&;
 // `a.b.0` of a value.
 Value path(Context& context, Value value, std::string_view names) {
   while (!names.empty()) {
+    context.step();
     const size_t dot = names.find('.');
     const std::string name(names.substr(0, dot));
     const bool index = !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
@@ -113,6 +114,7 @@ Value dict_sort(Context& context, const Value& input, Given given) {
   if (by != "key" && by != "value") context.fail("dictsort goes by 'key' or 'value'");
   std::vector<Value> items;
   for (const auto& [key, value] : input.dict()->entries) {
+    context.charge(key.size());
     items.push_back(Value::tuple(context, {Value(key), value}));
   }
   return sorted(context, std::move(items), by == "key" ? "0" : "1", given[0].truthy(),

@@ -74,11 +74,18 @@ Value split_lines(Context& context, const Value& input, Given) {
   return Value::list(context, std::move(lines));
 }
 
+// The affix as a string, once its comparison is paid for.
+const std::string& affix_of(Context& context, const Value& affix, std::string_view who) {
+  const std::string& text = need_string(context, affix, who);
+  context.step(1 + text.size() / 64);
+  return text;
+}
+
 template <class Match>
 Value any_affix(Context& context, const Value& affix, std::string_view who, Match match) {
-  if (!affix.list()) return Value(match(need_string(context, affix, who)));
+  if (!affix.list()) return Value(match(affix_of(context, affix, who)));
   for (const Value& item : affix.list()->items) {
-    if (match(need_string(context, item, who))) return Value(true);
+    if (match(affix_of(context, item, who))) return Value(true);
   }
   return Value(false);
 }
@@ -94,13 +101,13 @@ Value ends_with(Context& context, const Value& input, Given given) {
 }
 
 Value remove_prefix(Context& context, const Value& input, Given given) {
-  const std::string& affix = need_string(context, given[0], "removeprefix()");
+  const std::string& affix = affix_of(context, given[0], "removeprefix()");
   const std::string& text = *input.string();
   return made(context, text.starts_with(affix) ? text.substr(affix.size()) : text);
 }
 
 Value remove_suffix(Context& context, const Value& input, Given given) {
-  const std::string& affix = need_string(context, given[0], "removesuffix()");
+  const std::string& affix = affix_of(context, given[0], "removesuffix()");
   const std::string& text = *input.string();
   return made(context, text.ends_with(affix) ? text.substr(0, text.size() - affix.size()) : text);
 }
@@ -139,6 +146,8 @@ Value join_method(Context& context, const Value& input, Given given) {
 // "{} and {name}".format(…), without format specifications.
 Value format_method(Context& context, const Value& input, Given given) {
   const std::string& text = *input.string();
+  context.step(1 + text.size() / 64);
+  context.charge(text.size());
   std::string out;
   size_t next = 0;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -156,6 +165,7 @@ Value format_method(Context& context, const Value& input, Given given) {
       context.fail("format(): a brace has no partner");
     const std::string field = text.substr(i + 1, end - i - 1);
     const Value* value = nullptr;
+    context.step_search(given.raw.named.size(), field.size());
     if (field.find_first_not_of("0123456789") == std::string::npos && field.size() < 4) {
       const size_t index = field.empty() ? next++ : static_cast<size_t>(std::atoi(field.c_str()));
       if (index < given.raw.positional.size()) value = &given.raw.positional[index];

@@ -194,8 +194,8 @@ Value as_integer(Context& context, const Value& input, Given given) {
   const char* begin = input.string()->c_str();
   char* end = nullptr;
   errno = 0;
+  context.step(1 + input.string()->size() / 64);
   const int64_t value = std::strtoll(begin, &end, 10);
-  context.step();
   while (*end == ' ' || *end == '\n') ++end;
   return end != begin && *end == '\0' && errno == 0 ? Value(value) : otherwise;
 }
@@ -204,6 +204,7 @@ Value as_real(Context& context, const Value& input, Given given) {
   if (input.number()) return Value(input.as_real());
   if (input.string()) {
     char* end = nullptr;
+    context.step(1 + input.string()->size() / 8);  // digits are dear
     const double value = std::strtod(input.string()->c_str(), &end);
     if (end != input.string()->c_str() && *end == '\0') return Value(value);
   }

@@ -21,7 +21,8 @@ void Context::unsupported(const std::string& what) const {
                                               line_, what));
 }
 
-const Value* Dict::find(std::string_view key) const {
+const Value* Dict::find(Context& context, std::string_view key) const {
+  context.step_search(entries.size(), key.size());
   for (const auto& [name, value] : entries) {
     if (name == key) return &value;
   }
@@ -69,6 +70,7 @@ Value Value::dict(Context& context, std::vector<std::pair<std::string, Value>> e
   auto dict = std::make_shared<Dict>();
   dict->is_namespace = is_namespace;
   for (auto& [key, value] : entries) {
+    context.charge(key.size());
     dict->depth = std::max(dict->depth, value.depth() + 1);
     dict->holds_namespace = dict->holds_namespace || value.holds_namespace();
   }
@@ -116,8 +118,7 @@ bool equal(Context& context, const Value& a, const Value& b) {
     if (a.dict() == b.dict()) return true;
     if (a.dict()->entries.size() != b.dict()->entries.size()) return false;
     for (const auto& [key, value] : a.dict()->entries) {
-      context.step(b.dict()->entries.size());
-      const Value* other = b.dict()->find(key);
+      const Value* other = b.dict()->find(context, key);
       if (other == nullptr || !equal(context, value, *other)) return false;
     }
     return true;

@@ -34,7 +34,8 @@ struct Dict {
   int depth = 1;
   bool holds_namespace = false;
   bool is_namespace = false;
-  const Value* find(std::string_view key) const;
+  // A linear search, which the template pays for.
+  const Value* find(Context& context, std::string_view key) const;
 };
 
 struct Method {

@@ -138,6 +138,61 @@ TEST(ChatTemplateHostile, EndlessWorkStops) {
   expect_error("{{ range(10 ** 12) }}", Code::kInvalidRequest, "over 100000 items");
 }
 
+// Work that grows with the bytes or the names it goes over costs steps for them, not for the call.
+TEST(ChatTemplateHostile, BuiltinsPayForTheBytesTheyRead) {
+  const TemplateLimits limits{.max_steps = 100'000};
+  for (const char* work :
+       {"s.startswith(s)", "s.startswith(('a', s))", "s.endswith(s)", "s.removeprefix(s)",
+        "s.removesuffix(s)", "s.format()", "s | int", "s | float", "d[s]", "s in d", "d.get(s)",
+        "d == e", "{s: 1, t: 2, s: 3}", "['x'] | map(attribute=zeros) | list"}) {
+    SCOPED_TRACE(work);
+    expect_error(
+        "{% set s = (' ' * 1024) * 1024 %}{% set t = s ~ 'x' %}{% set d = {s: 1} %}"
+        "{% set e = {s: 1} %}{% set zeros = ('0.' * 128) * 128 %}"
+        "{% for i in range(50) %}{% if " +
+            std::string(work) + " %}{% endif %}{% endfor %}",
+        Code::kInvalidRequest, "too many steps", limits);
+  }
+}
+
+TEST(ChatTemplateHostile, NamesPayForTheScopesTheyAreSoughtIn) {
+  const TemplateLimits limits{.max_steps = 200'000};
+  const auto numbered = [](const std::string& before, int times, const std::string& after) {
+    std::string text;
+    for (int i = 0; i < times; ++i) text += before + std::to_string(i) + after;
+    return text;
+  };
+  const auto loop = [](int times, const std::string& body) {
+    return "{% for i in range(" + std::to_string(times) + ") %}" + body + "{% endfor %}";
+  };
+  const std::string names = numbered("{% set a", 2000, " = 1 %}");
+  const std::string many_steps = "too many steps";
+  expect_error(names + loop(1000, "{% if b %}{% endif %}"), Code::kInvalidRequest, many_steps,
+               limits);
+  expect_error(loop(100, numbered("{% set a", 400, " = 1 %}")), Code::kInvalidRequest, many_steps,
+               limits);
+  expect_error("{% set n = namespace() %}" + numbered("{% set n.a", 2000, " = 1 %}") +
+                   loop(1000, "{% set n.a1999 = 1 %}"),
+               Code::kInvalidRequest, many_steps, limits);
+  expect_error("{% macro f(" + numbered("a", 300, "=1, ") + "z) %}{% endmacro %}" +
+                   loop(50, "{{ f(" + numbered("a", 300, "=1, ") + "z=1) }}"),
+               Code::kInvalidRequest, many_steps, limits);
+  const std::string long_name(1 << 20, 'a');
+  expect_error(
+      "{% set " + long_name + " = 1 %}" + loop(50, "{% if " + long_name + " %}{% endif %}"),
+      Code::kInvalidRequest, many_steps, limits);
+}
+
+TEST(ChatTemplateHostile, KeysOfDictsAreMemory) {
+  const TemplateLimits small{.max_output_bytes = 1 << 20};
+  const std::string key = "{% set s = ('x' * 1024) * 512 %}{% set d = {s: 1} %}";
+  for (const char* work : {"{s: i}", "d.items()", "d.keys()", "d | dictsort", "d | list"}) {
+    SCOPED_TRACE(work);
+    expect_error(key + "{% for i in range(100) %}{% if " + work + " %}{% endif %}{% endfor %}",
+                 Code::kInvalidRequest, "too much memory", small);
+  }
+}
+
 TEST(ChatTemplateHostile, MemoryIsBounded) {
   const TemplateLimits small{.max_output_bytes = 1 << 20};
   expect_error(
