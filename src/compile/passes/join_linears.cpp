@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "compile/passes/match.h"
@@ -53,17 +54,28 @@ std::vector<Group> find_groups(const ir::Graph& graph) {
         !group.outputs.empty() && std::all_of(group.outputs.begin(), group.outputs.end(),
                                               [&](ir::ValueId id) { return is_linear(graph, id); });
     // A linear joins once: layers that share a slot name the same k and v again.
-    std::set<ir::ValueId> more = taken;
-    more.insert(group.outputs.begin(), group.outputs.end());
-    if (!linears || more.size() != taken.size() + group.outputs.size()) continue;
-    taken = std::move(more);
+    const std::set<ir::ValueId> own(group.outputs.begin(), group.outputs.end());
+    const bool fresh =
+        std::none_of(own.begin(), own.end(), [&](ir::ValueId id) { return taken.contains(id); });
+    if (!linears || !fresh || own.size() != group.outputs.size()) continue;
+    taken.insert(own.begin(), own.end());
     groups.push_back(std::move(group));
   }
   return groups;
 }
 
-// "" where the linears can be joined.
-std::string why_not(const ir::Graph& graph, const Group& group) {
+// How many nodes name each weight.
+std::map<std::string, int> count_names(const ir::Graph& graph) {
+  std::map<std::string, int> counts;
+  for (const ir::Node& node : graph.nodes()) {
+    if (node.op == &ir::ops::kWeight) ++counts[node.attrs.as<ir::WeightAttrs>().name];
+  }
+  return counts;
+}
+
+// "" where the linears can be joined. `named`: of count_names.
+std::string why_not(const ir::Graph& graph, const Group& group,
+                    const std::map<std::string, int>& named) {
   const ir::Node& first = producer_node(graph, group.outputs[0]);
   for (const ir::ValueId id : group.outputs) {
     const ir::Node& node = producer_node(graph, id);
@@ -71,7 +83,7 @@ std::string why_not(const ir::Graph& graph, const Group& group) {
     if (node.inputs.size() != first.inputs.size()) return "only some have a bias";
     for (size_t i = 1; i < node.inputs.size(); ++i) {
       const ir::Weight* weight = weight_of(graph, node.inputs[i]);
-      if (weight == nullptr || !has_one_use(graph, node.inputs[i]))
+      if (weight == nullptr || named.at(weight->name) > 1 || !has_one_use(graph, node.inputs[i]))
         return "a weight is computed or has other readers";
       const QuantFormat& wanted = weight_of(graph, first.inputs[i])->storage;
       if (weight->storage != wanted) {
@@ -168,8 +180,9 @@ void join(ir::Graph& graph, const Group& group) {
 
 PassReport join_linears(ir::Graph& graph) {
   PassReport report;
+  const std::map<std::string, int> named = count_names(graph);
   for (const Group& group : find_groups(graph)) {
-    const std::string reason = why_not(graph, group);
+    const std::string reason = why_not(graph, group, named);
     if (reason.empty()) {
       join(graph, group);
       ++report.num_changes;
