@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/check.h"
 
@@ -17,6 +18,17 @@ std::vector<Type> infer_outputs(const OpSchema& op, const std::vector<Type>& inp
                 fmt::format("takes {} to {} inputs, got {}", op.min_inputs, op.max_inputs, count));
   }
   return op.infer(inputs, attrs);
+}
+
+// The index below `count` that is right, sought from `start` outwards: nodes and weights move
+// little between two looks.
+template <class Right>
+std::optional<size_t> nearest(size_t start, size_t count, const Right& right) {
+  for (size_t away = 0; away <= std::max(start, count); ++away) {
+    if (away <= start && start - away < count && right(start - away)) return start - away;
+    if (away > 0 && start + away < count && right(start + away)) return start + away;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -51,6 +63,7 @@ std::vector<ValueId> Graph::add(const OpSchema& op, std::vector<ValueId> inputs,
   KVERN_CHECK(attrs.same_struct(op.default_attrs()), "{}: attributes of another op", op.name);
   Node node{&op, std::move(inputs), {}, std::move(attrs), source_name};
   node.outputs = make_outputs(node, name);
+  producers_.resize(values_.size(), nodes_.size());
   nodes_.push_back(std::move(node));
   return nodes_.back().outputs;
 }
@@ -60,6 +73,7 @@ std::vector<ValueId> Graph::insert(size_t index, const OpSchema& op, std::vector
   KVERN_CHECK(index <= nodes_.size(), "insert at {} of {} nodes", index, nodes_.size());
   std::vector<ValueId> outputs = add(op, std::move(inputs), std::move(attrs), name);
   std::rotate(nodes_.begin() + static_cast<ptrdiff_t>(index), nodes_.end() - 1, nodes_.end());
+  for (const ValueId id : outputs) producers_[static_cast<size_t>(id.value)] = index;
   return outputs;
 }
 
@@ -77,11 +91,16 @@ const Value& Graph::value(ValueId id) const {
 }
 
 size_t Graph::producer(ValueId id) const {
-  for (size_t i = 0; i < nodes_.size(); ++i) {
+  KVERN_CHECK(id.valid() && static_cast<size_t>(id.value) < values_.size(), "no value {}",
+              id.value);
+  producers_.resize(values_.size(), 0);
+  size_t& last = producers_[static_cast<size_t>(id.value)];
+  const auto index = nearest(last, nodes_.size(), [&](size_t i) {
     const auto& outputs = nodes_[i].outputs;
-    if (std::find(outputs.begin(), outputs.end(), id) != outputs.end()) return i;
-  }
-  KVERN_CHECK(false, "value %{} has no producer", value(id).name);
+    return std::find(outputs.begin(), outputs.end(), id) != outputs.end();
+  });
+  KVERN_CHECK(index.has_value(), "value %{} has no producer", value(id).name);
+  return last = *index;
 }
 
 std::vector<size_t> Graph::users(ValueId id) const {
@@ -141,10 +160,15 @@ void Graph::rename(ValueId id, const std::string& name) {
 }
 
 int Graph::weight_index(const std::string& name) const {
-  for (size_t i = 0; i < weights.size(); ++i) {
-    if (weights[i].name == name) return static_cast<int>(i);
+  const auto [place, is_new] = weight_places_.try_emplace(name, 0);
+  const auto index =
+      nearest(place->second, weights.size(), [&](size_t i) { return weights[i].name == name; });
+  if (!index) {
+    weight_places_.erase(place);
+    return -1;
   }
-  return -1;
+  place->second = *index;
+  return static_cast<int>(*index);
 }
 
 }  // namespace kvern::ir

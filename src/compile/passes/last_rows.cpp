@@ -25,22 +25,22 @@ bool has_token_rows(const ir::Type& type) {
 std::vector<bool> find_tail(const ir::Graph& graph) {
   const std::vector<ir::Node>& nodes = graph.nodes();
   std::vector<bool> tail(nodes.size(), false);
+  std::vector<bool> used(graph.num_values(), false);
+  std::vector<bool> used_outside(graph.num_values(), false);
   for (size_t i = nodes.size(); i-- > 0;) {
-    if (is_logits(nodes[i])) {
-      tail[i] = true;
-      continue;
-    }
-    bool used = false;
+    bool any_use = false;
     bool only_tail =
         std::find(std::begin(kRowWise), std::end(kRowWise), nodes[i].op) != std::end(kRowWise);
     for (const ir::ValueId id : nodes[i].outputs) {
-      only_tail = only_tail && has_token_rows(graph.value(id).type);
-      for (const size_t user : graph.users(id)) {
-        used = true;
-        only_tail = only_tail && tail[user];
-      }
+      const auto value = static_cast<size_t>(id.value);
+      any_use = any_use || used[value];
+      only_tail = only_tail && has_token_rows(graph.value(id).type) && !used_outside[value];
     }
-    tail[i] = used && only_tail;
+    tail[i] = is_logits(nodes[i]) || (any_use && only_tail);
+    for (const ir::ValueId id : nodes[i].inputs) {
+      used[static_cast<size_t>(id.value)] = true;
+      if (!tail[i]) used_outside[static_cast<size_t>(id.value)] = true;
+    }
   }
   return tail;
 }

@@ -101,6 +101,8 @@ TEST(Llama, MissingSurplusAndMisshapenTensorsAreNamed) {
   builder.count("llama.block_count", 4000000000u);
   EXPECT_THAT(outcome(builder), HasSubstr("block_count"));
   builder.count("llama.block_count", 1 << 26);
+  EXPECT_THAT(outcome(builder), HasSubstr("block_count' is 67108864; 1 to 1024 are possible"));
+  builder.count("llama.block_count", 1024);
   EXPECT_THAT(outcome(builder), HasSubstr("tensors are missing: blk.1.attn_norm.weight"));
 }
 
