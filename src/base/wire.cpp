@@ -8,6 +8,8 @@ namespace {
 // The tag says how a field's value is stored; values of FieldValue's alternatives in their order.
 enum class Tag : uint8_t { kBool, kInt, kDouble, kString, kInts, kDoubles };
 
+constexpr uint16_t kMaxFields = 64;
+
 }  // namespace
 
 void WireWriter::fields(const std::vector<NamedField>& fields) {
@@ -58,8 +60,10 @@ const std::byte* WireReader::take(uint64_t size, std::string_view name) {
   return data;
 }
 
-uint32_t WireReader::count(size_t min_item_bytes, std::string_view name) {
+uint32_t WireReader::count(size_t min_item_bytes, std::string_view name, uint32_t max_count) {
   const uint32_t count = number<uint32_t>(name);
+  if (count > max_count)
+    fail(name, fmt::format("{} items; at most {} are known", count, max_count));
   if (count > remaining() / min_item_bytes) {
     fail(name, fmt::format("{} items cannot fit in the {} bytes left", count, remaining()));
   }
@@ -74,11 +78,19 @@ std::string WireReader::string(std::string_view name) {
 
 std::vector<NamedField> WireReader::fields(std::string_view name) {
   const uint16_t num_fields = number<uint16_t>(name);
+  if (num_fields > kMaxFields) {
+    fail(name, fmt::format("{} fields; at most {} are known", num_fields, kMaxFields));
+  }
   std::vector<NamedField> out;
   for (uint16_t i = 0; i < num_fields; ++i) {
     NamedField field;
     field.number = number<uint16_t>(name);
     if (field.number == 0) fail(name, "field number 0");
+    for (const NamedField& earlier : out) {
+      if (earlier.number == field.number) {
+        fail(name, fmt::format("field {} comes twice", field.number));
+      }
+    }
     const uint8_t tag = number<uint8_t>(name);
     switch (static_cast<Tag>(tag)) {
       case Tag::kBool: {

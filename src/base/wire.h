@@ -3,6 +3,7 @@
 #pragma once
 
 #include <bit>
+#include <cstdint>
 #include <cstring>
 #include <span>
 #include <string>
@@ -56,8 +57,11 @@ class WireReader {
   }
   std::string string(std::string_view name);
   // A count of items that take at least `min_item_bytes` each: refused when they cannot all be
+  // there, or are more than `max_count`. Items larger in memory than in the file are best added to
+  // their vector as they are read: a count that lies then costs no more than the bytes that are
   // there.
-  uint32_t count(size_t min_item_bytes, std::string_view name);
+  uint32_t count(size_t min_item_bytes, std::string_view name, uint32_t max_count = UINT32_MAX);
+  // At most 64, no number twice: what a Desc of ours never exceeds.
   std::vector<NamedField> fields(std::string_view name);
   template <Described T>
   T object(std::string_view name) {

@@ -134,8 +134,10 @@ void write_kv_layout(WireWriter& out, const KvLayout& layout) {
 
 KvLayout read_kv_layout(WireReader& in) {
   const auto page_tokens = in.number<int32_t>("page length");
-  std::vector<KvSlot> slots(in.count(/*min_item_bytes=*/32, "number of slots"));
-  for (KvSlot& slot : slots) {
+  const uint32_t num_slots = in.count(/*min_item_bytes=*/32, "number of slots", kMaxSlots);
+  std::vector<KvSlot> slots;
+  for (uint32_t i = 0; i < num_slots; ++i) {
+    KvSlot& slot = slots.emplace_back();
     slot.layers.resize(in.count(sizeof(int64_t), "layers of a slot"));
     for (int64_t& layer : slot.layers) layer = in.number<int64_t>("layer");
     slot.kv_heads = in.number<int32_t>("kv_heads");

@@ -7,6 +7,9 @@ namespace {
 
 // Bytes per row of an arena or a buffer: far above any model, low enough that rows * bytes fits.
 constexpr int64_t kMaxRowBytes = int64_t{1} << 40;
+// No kernel family takes more than seven operands; three step inputs are known.
+constexpr uint32_t kMaxOperands = 16;
+constexpr uint32_t kMaxStepInputs = 16;
 
 void write_operands(WireWriter& out, const std::vector<OperandRef>& operands) {
   out.number<uint32_t>(static_cast<uint32_t>(operands.size()));
@@ -18,8 +21,10 @@ void write_operands(WireWriter& out, const std::vector<OperandRef>& operands) {
 }
 
 std::vector<OperandRef> read_operands(WireReader& in) {
-  std::vector<OperandRef> operands(in.count(/*min_item_bytes=*/13, "operands"));
-  for (OperandRef& operand : operands) {
+  const uint32_t count = in.count(/*min_item_bytes=*/13, "operands", kMaxOperands);
+  std::vector<OperandRef> operands;
+  for (uint32_t i = 0; i < count; ++i) {
+    OperandRef& operand = operands.emplace_back();
     const auto kind = in.number<uint8_t>("operand kind");
     if (kind > static_cast<uint8_t>(OperandKind::kStepInput)) {
       in.fail("operand kind", fmt::format("unknown kind {}", kind));
@@ -106,27 +111,31 @@ void write_program(WireWriter& out, const Program& program) {
 
 Program read_program(WireReader& in) {
   Program program;
-  program.step_inputs.resize(in.count(/*min_item_bytes=*/5, "step inputs"));
-  for (StepInput& input : program.step_inputs) {
+  const uint32_t num_inputs = in.count(/*min_item_bytes=*/5, "step inputs", kMaxStepInputs);
+  for (uint32_t i = 0; i < num_inputs; ++i) {
+    StepInput& input = program.step_inputs.emplace_back();
     input.name = in.string("step input");
     input.rows = read_row_count(in);
   }
-  program.buffers.resize(in.count(/*min_item_bytes=*/17, "buffers"));
-  for (BufferPlace& buffer : program.buffers) {
+  const uint32_t num_buffers = in.count(/*min_item_bytes=*/17, "buffers");
+  for (uint32_t i = 0; i < num_buffers; ++i) {
+    BufferPlace& buffer = program.buffers.emplace_back();
     buffer.rows = read_row_count(in);
     buffer.row_bytes = in.number<int64_t>("buffer row bytes");
     buffer.offset_per_row = in.number<int64_t>("buffer offset");
   }
-  program.instructions.resize(in.count(/*min_item_bytes=*/18, "instructions"));
-  for (Instruction& instruction : program.instructions) {
+  const uint32_t num_instructions = in.count(/*min_item_bytes=*/18, "instructions");
+  for (uint32_t i = 0; i < num_instructions; ++i) {
+    Instruction& instruction = program.instructions.emplace_back();
     instruction.family = in.string("kernel family");
     instruction.desc = in.fields("desc");
     instruction.inputs = read_operands(in);
     instruction.outputs = read_operands(in);
     instruction.source = in.string("source value");
   }
-  program.outputs.resize(in.count(/*min_item_bytes=*/8, "outputs"));
-  for (Output& output : program.outputs) {
+  const uint32_t num_outputs = in.count(/*min_item_bytes=*/8, "outputs");
+  for (uint32_t i = 0; i < num_outputs; ++i) {
+    Output& output = program.outputs.emplace_back();
     output.name = in.string("output");
     output.buffer = in.number<int32_t>("output buffer");
   }

@@ -228,8 +228,9 @@ void read_section(Section section, std::span<const std::byte> bytes, const std::
       read_generation(in, plan.generation);
       break;
     case Section::kWeightTable:
-      plan.weights.resize(in.count(/*min_item_bytes=*/40, "weights"));
-      for (Weight& weight : plan.weights) weight = read_weight(in);
+      for (uint32_t left = in.count(/*min_item_bytes=*/40, "weights"); left > 0; --left) {
+        plan.weights.push_back(read_weight(in));
+      }
       break;
   }
   in.expect_end();

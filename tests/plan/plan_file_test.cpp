@@ -237,6 +237,25 @@ TEST_F(PlanFileTest, AFailedBuildLeavesTheOldPlan) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);
 }
 
+// A few bytes of the file must not become many in memory.
+TEST_F(PlanFileTest, MoreThanAnyProgramHasIsRefused) {
+  const auto refused = [&](auto&& change) {
+    Plan plan = small_plan();
+    change(plan);
+    write(plan);
+    EXPECT_EQ(code_of([&] { PlanFile file(path_); }), Code::kInvalidPlan);
+  };
+  refused([](Plan& p) { p.program.instructions[0].inputs.resize(17); });
+  refused([](Plan& p) { p.program.instructions[0].outputs.resize(17); });
+  refused([](Plan& p) { p.program.step_inputs.resize(17, p.program.step_inputs[0]); });
+  refused([](Plan& p) { p.program.instructions[0].desc.push_back({2, "dim", int64_t{16}}); });
+  refused([](Plan& p) {
+    for (int number = 3; number < 66; ++number) {
+      p.program.instructions[0].desc.push_back({number, "more", int64_t{1}});
+    }
+  });
+}
+
 TEST_F(PlanFileTest, ProgramsThatPointOutsideAreRefused) {
   const auto refused = [&](auto&& change) {
     Plan plan = small_plan();
