@@ -5,11 +5,13 @@
 #include <optional>
 #include <string_view>
 
+#include "base/log.h"
 #include "kernels/gather.h"
 #include "kernels/kv_append.h"
 #include "kernels/kv_attention.h"
 #include "kernels/pack.h"
 #include "run/exec/operand_needs.h"
+#include "run/exec/tactic_report.h"
 
 namespace kvern::exec {
 namespace {
@@ -178,6 +180,10 @@ std::vector<std::unique_ptr<kernels::PreparedOp>> prepare_program(const Plan& pl
     }
     ops.push_back(family->prepare(instruction.desc, {instruction.tactic, plain_kernels}));
     InstructionCheck(plan, i).run();
+  }
+  if (!plain_kernels) {
+    const std::string report = other_tactics(plan, ops);
+    if (!report.empty()) log::warn("{}", report);
   }
   return ops;
 }

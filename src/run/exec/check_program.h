@@ -11,6 +11,7 @@ namespace kvern::exec {
 
 // One prepared op per instruction. Throws Error(kInvalidPlan) naming the instruction when an
 // operand could reach outside its memory, and Error(kUnsupported) for a family that is not there.
+// Tactics are preferences: where this processor takes others, one warning says so.
 std::vector<std::unique_ptr<kernels::PreparedOp>> prepare_program(const plan::Plan& plan,
                                                                   bool plain_kernels);
 
