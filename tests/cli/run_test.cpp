@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "base/json.h"
@@ -81,6 +82,16 @@ TEST_F(CliTiny, RebuildingGivesTheSameBytes) {
   const std::string again = temp_path("again.plan");
   ASSERT_EQ(run({"build", model(), "-o", again}).exit_code, 0);
   EXPECT_EQ(read_file(again), read_file(plan()));
+}
+
+// A plan names what the best machine would take, whichever machine builds it.
+TEST_F(CliTiny, BuildingOnALesserProcessorGivesTheSameBytes) {
+  const std::string lesser = temp_path("lesser.plan");
+  setenv("KVERN_CPU_ISA", "plain", 1);
+  const Outcome built = run({"build", model(), "-o", lesser});
+  unsetenv("KVERN_CPU_ISA");
+  ASSERT_EQ(built.exit_code, 0) << built.err;
+  EXPECT_EQ(read_file(lesser), read_file(plan()));
 }
 
 TEST_F(CliTiny, EveryWeightAndKvFormatRuns) {
