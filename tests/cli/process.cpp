@@ -23,6 +23,9 @@ constexpr bool kSanitized = true;  // the shadow alone takes 16 TB of address sp
 constexpr bool kSanitized = false;
 #endif
 
+// Before any test may set it for itself.
+[[maybe_unused]] const bool kForgotUsersCache = ::unsetenv("KVERN_CACHE") == 0;
+
 class TempFolder {
  public:
   TempFolder() {
