@@ -36,6 +36,11 @@ RowTotal softmax_row(float* scores, int64_t begin, int64_t end);
 void pv_block(const float* weights, const float* v, int64_t padded_dim, int64_t rows, int64_t begin,
               int64_t end, float* out);
 
+// out[r,:] = the same sum over all of [from.begin, from.end), V read from its pages. out: [rows,
+// padded_dim]
+void pv_direct(const KvRange& range, const SplitSource& from, const float* weights, int64_t rows,
+               int64_t padded_dim, float* out);
+
 // total, out = those of both parts, `part` covering later positions.
 void combine_row(RowTotal& total, float* out, const RowTotal& part, const float* part_out,
                  int64_t padded_dim);

@@ -11,6 +11,7 @@ Task::Task(const KvAttentionDesc& desc, const TaskShape& shape, const KvAttentio
       kv_head_(kv_head),
       rows_(tile.tokens * shape.group),
       first_(first_visible(desc, tile.position)),
+      direct_(tile.tokens == 1 && shape.group <= kBlockRows),
       w_(shape, memory) {
   for (int64_t row = 0; row < rows_; ++row) {
     stage_q(shape.input,
@@ -54,7 +55,7 @@ Task::Range Task::seen(int64_t row) const {
 
 void Task::stage() {
   const KvPages& pages = args_.step->kv[static_cast<size_t>(desc_.kv_group)];
-  SplitSource from;
+  SplitSource& from = from_;
   from.begin = std::max(first_ - start_, int64_t{0});
   const int64_t left = tile_.position + tile_.tokens - start_;
   from.end = std::min<int64_t>(left, kSplitTokens);
@@ -78,7 +79,7 @@ void Task::stage() {
     p += count;
   }
   stage_k(shape_.input, shape_.k, from, w_.k, w_.k_scale);
-  stage_v(shape_.v, from, shape_.padded_v, w_.v);
+  if (!direct_) stage_v(shape_.v, from, shape_.padded_v, w_.v);
 }
 
 void Task::run_block(int64_t first, int64_t last, Take take) {
@@ -121,6 +122,7 @@ void Task::score(int64_t first, int64_t count, Range any) const {
 // Positions that all rows see go through the wide kernel, the others row by row before and after.
 void Task::weigh(int64_t count, const Range* each, Range all) const {
   const int64_t width = shape_.padded_v;
+  if (direct_) return pv_direct(shape_.v, from_, w_.scores, count, width, w_.part_out);
   std::fill_n(w_.part_out, count * width, 0.0f);
   const auto one = [&](int64_t r, int64_t begin, int64_t end) {
     if (begin >= end) return;

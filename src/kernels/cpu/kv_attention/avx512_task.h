@@ -102,7 +102,10 @@ class Task {
   int64_t kv_head_;
   int64_t rows_;
   int64_t first_;
+  // Every row sees the same positions, and each V is read by one block: it is not staged.
+  bool direct_;
   int64_t start_ = 0;  // first position of the split at hand
+  SplitSource from_;   // of the split at hand
   Workspace w_;
 };
 

@@ -1,0 +1,85 @@
+// Weighing V straight from its pages: a tile of one token reads each row of V once, so that staging
+// it in f32 first costs as much as using it.
+#include <array>
+#include <utility>
+
+#include "kernels/cpu/kv_attention/avx512_blocks.h"
+#include "kernels/cpu/kv_attention/avx512_load.h"
+
+namespace kvern::kernels::cpu {
+namespace {
+
+struct Direct {
+  const KvRange& range;
+  const SplitSource& from;
+  const float* weights;  // [rows, kSplitTokens]
+  int64_t padded_dim;
+  float* out;  // [rows, padded_dim]
+};
+
+// Columns [column, column + 16 * kVectors): the FMAs of pv_block over a staged V, in its order.
+template <DType kStorage, int kRows, int kVectors>
+[[gnu::target("avx512f,avx512bw,avx512vl")]] void weigh(const Direct& d, int64_t column) {
+  __m512 sum[kRows][kVectors];
+  for (int r = 0; r < kRows; ++r) {
+    for (int c = 0; c < kVectors; ++c) sum[r][c] = _mm512_setzero_ps();
+  }
+  const __mmask16 mask = kVectors > 1 ? __mmask16{0xffff} : first_lanes(d.range.dim - column);
+  for (int64_t p = d.from.begin; p < d.from.end; ++p) {
+    if (column == 0 && (p % kLanes == 0 || p == d.from.begin)) {
+      ask_ahead(d.from, d.from.v, d.range.token_bytes, p / kLanes * kLanes);
+    }
+    __m512 row[kVectors];
+    for (int c = 0; c < kVectors; ++c) {
+      row[c] = load16<kStorage>(d.range, d.from.v[p], d.from.v_scale[p], column + c * kLanes, mask);
+    }
+    for (int r = 0; r < kRows; ++r) {
+      const __m512 weight = _mm512_set1_ps(d.weights[r * kSplitTokens + p]);
+      for (int c = 0; c < kVectors; ++c) sum[r][c] = _mm512_fmadd_ps(weight, row[c], sum[r][c]);
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int c = 0; c < kVectors; ++c) {
+      _mm512_storeu_ps(d.out + r * d.padded_dim + column + c * kLanes, sum[r][c]);
+    }
+  }
+}
+
+using Weigh = void (*)(const Direct& direct, int64_t column);
+
+template <DType kStorage, int kVectors, int... kRows>
+constexpr std::array<Weigh, kBlockRows> weigh_table(std::integer_sequence<int, kRows...>) {
+  return {weigh<kStorage, kRows + 1, kVectors>...};
+}
+
+template <DType kStorage>
+void weigh_all(const Direct& direct, int64_t rows) {
+  constexpr auto kRows = std::make_integer_sequence<int, kBlockRows>();
+  static constexpr auto kFour = weigh_table<kStorage, 4>(kRows);
+  static constexpr auto kOne = weigh_table<kStorage, 1>(kRows);
+  const auto index = static_cast<size_t>(rows - 1);
+  int64_t column = 0;
+  for (; column + 4 * kLanes <= direct.range.dim; column += 4 * kLanes) {
+    kFour[index](direct, column);
+  }
+  for (; column < direct.padded_dim; column += kLanes) kOne[index](direct, column);
+}
+
+}  // namespace
+
+void pv_direct(const KvRange& range, const SplitSource& from, const float* weights, int64_t rows,
+               int64_t padded_dim, float* out) {
+  const Direct direct{range, from, weights, padded_dim, out};
+  switch (range.storage) {
+    case DType::kF32:
+      return weigh_all<DType::kF32>(direct, rows);
+    case DType::kF16:
+      return weigh_all<DType::kF16>(direct, rows);
+    case DType::kBf16:
+      return weigh_all<DType::kBf16>(direct, rows);
+    default:
+      return weigh_all<DType::kI8>(direct, rows);
+  }
+}
+
+}  // namespace kvern::kernels::cpu

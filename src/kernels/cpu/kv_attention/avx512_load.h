@@ -1,0 +1,50 @@
+// Rows of pages into registers, and into L2 ahead of time.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/avx512_math.h"
+#include "kernels/cpu/kv_attention/avx512_stage.h"
+
+namespace kvern::kernels::cpu {
+
+[[gnu::target("avx512f"), gnu::always_inline]] inline float scale_at(const std::byte* scales,
+                                                                     int64_t group) {
+  int16_t bits;
+  std::memcpy(&bits, scales + 2 * group, sizeof(bits));
+  return _mm512_cvtss_f32(_mm512_cvtph_ps(_mm256_set1_epi16(bits)));
+}
+
+// Elements [i, i + 16) of a row as f32, zero where the mask is. i8 groups are multiples of 16.
+template <DType kStorage>
+[[gnu::target("avx512f,avx512bw,avx512vl"), gnu::always_inline]] inline __m512 load16(
+    const KvRange& range, const std::byte* codes, const std::byte* scales, int64_t i,
+    __mmask16 mask) {
+  if constexpr (kStorage == DType::kF32) {
+    return _mm512_maskz_loadu_ps(mask, codes + 4 * i);
+  } else if constexpr (kStorage == DType::kF16) {
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, codes + 2 * i));
+  } else if constexpr (kStorage == DType::kBf16) {
+    const __m256i half = _mm256_maskz_loadu_epi16(mask, codes + 2 * i);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+  } else {
+    const __m512i code = _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(mask, codes + i));
+    return _mm512_mul_ps(_mm512_cvtepi32_ps(code),
+                         _mm512_set1_ps(scale_at(scales, i / range.group)));
+  }
+}
+
+// Asks for the rows kAheadTokens after [begin, begin + kLanes). Always inline: g++ 12 drops calls
+// of a function that does nothing but prefetch.
+[[gnu::always_inline]] inline void ask_ahead(const SplitSource& from, const std::byte* const* rows,
+                                             int64_t row_bytes, int64_t begin) {
+  const int64_t end = std::min(begin + kAheadTokens + kLanes, from.ahead_end);
+  for (int64_t p = std::max(begin + kAheadTokens, from.begin); p < end; ++p) {
+    for (int64_t byte = 0; byte < row_bytes; byte += 64) {
+      _mm_prefetch(reinterpret_cast<const char*>(rows[p] + byte), _MM_HINT_T2);
+    }
+  }
+}
+
+}  // namespace kvern::kernels::cpu
