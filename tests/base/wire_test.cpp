@@ -2,76 +2,97 @@
 
 #include <gtest/gtest.h>
 
-#include "base/hash.h"
-
 namespace kvern {
 namespace {
 
-std::span<const std::byte> bytes_of(const WireWriter& writer) {
-  return std::as_bytes(std::span(writer.bytes()));
+WireReader reader_of(const WireWriter& out, size_t size) {
+  return {std::as_bytes(std::span(out.bytes())).first(size), "bytes"};
 }
 
-TEST(Wire, NumbersAndStringsGoThereAndBack) {
-  WireWriter writer;
-  writer.number<uint8_t>(7);
-  writer.number<int64_t>(-5);
-  writer.string(std::string("a\0b", 3));
-  writer.number(2.5);
-  WireReader reader(bytes_of(writer), "test");
-  EXPECT_EQ(reader.number<uint8_t>("a"), 7);
-  EXPECT_EQ(reader.number<int64_t>("b"), -5);
-  EXPECT_EQ(reader.string("c"), std::string("a\0b", 3));
-  EXPECT_EQ(reader.number<double>("d"), 2.5);
-  EXPECT_EQ(reader.remaining(), 0u);
-  reader.expect_end();
+WireReader reader_of(const WireWriter& out) {
+  return reader_of(out, out.bytes().size());
 }
 
-TEST(Wire, BytesLeftOverAreRefused) {
-  WireWriter writer;
-  writer.number<uint32_t>(1);
-  WireReader reader(bytes_of(writer), "test");
-  reader.number<uint8_t>("a");
-  EXPECT_THROW(reader.expect_end(), Error);
+std::vector<NamedField> all_kinds() {
+  return {{1, "", true},
+          {2, "", int64_t{-5}},
+          {3, "", 0.1},
+          {4, "", std::string("text")},
+          {5, "", std::vector<int64_t>{1, 2}},
+          {6, "", std::vector<double>{1.5}}};
 }
 
-TEST(Wire, CountsThatCannotBeThereAreRefused) {
-  WireWriter writer;
-  writer.number<uint32_t>(3);
-  writer.number<uint64_t>(0);
-  WireReader fits(bytes_of(writer), "test");
-  EXPECT_EQ(fits.count(2, "items"), 3u);
-  WireReader too_many(bytes_of(writer), "test");
-  EXPECT_THROW(too_many.count(4, "items"), Error);
+void write_all(WireWriter& out) {
+  out.number<uint16_t>(0x1234);
+  out.string("name");
+  out.fields(all_kinds());
 }
 
-TEST(Wire, AStringLongerThanTheBytesIsRefusedWithWords) {
-  WireWriter writer;
-  writer.number<uint32_t>(0xffffffff);
-  WireReader reader(bytes_of(writer), "plan 'x', section 'text'", Code::kInvalidPlan);
-  try {
-    reader.string("model name");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Code::kInvalidPlan);
-    EXPECT_NE(std::string(error.what()).find("section 'text'"), std::string::npos) << error.what();
-    EXPECT_NE(std::string(error.what()).find("model name"), std::string::npos) << error.what();
+void read_all(WireReader& in) {
+  EXPECT_EQ(in.number<uint16_t>("number"), 0x1234);
+  EXPECT_EQ(in.string("string"), "name");
+  EXPECT_EQ(in.fields("fields"), all_kinds());
+  in.expect_end();
+}
+
+TEST(Wire, ComesBackAsWritten) {
+  WireWriter out;
+  write_all(out);
+  EXPECT_EQ(out.bytes()[0], 0x34);  // little-endian
+  WireReader in = reader_of(out);
+  read_all(in);
+}
+
+TEST(Wire, RefusesEveryShorterInput) {
+  WireWriter out;
+  write_all(out);
+  for (size_t size = 0; size < out.bytes().size(); ++size) {
+    WireReader in = reader_of(out, size);
+    EXPECT_THROW(read_all(in), Error) << size;
   }
+  out.number<uint8_t>(0);
+  WireReader in = reader_of(out);
+  EXPECT_THROW(read_all(in), Error);  // one byte too many
 }
 
-TEST(Hash, PartsGiveTheSumOfTheWhole) {
-  const std::string text(100000, 'x');
-  const auto whole = std::as_bytes(std::span(text));
-  Hasher hasher;
-  hasher.update(whole.first(1));
-  hasher.update(whole.subspan(1, 70000));
-  hasher.update(whole.subspan(70001));
-  EXPECT_EQ(hasher.digest(), hash64(whole));
-  EXPECT_NE(hash64(whole.first(99999)), hash64(whole));
+TEST(Wire, CountsAreHeldToTheBytesLeftAndTheMost) {
+  WireWriter out;
+  out.number<uint32_t>(3);
+  for (int i = 0; i < 3; ++i) out.number<uint64_t>(0);
+  EXPECT_EQ(reader_of(out).count(8, "items"), 3u);
+  EXPECT_EQ(reader_of(out).count(8, "items", 3), 3u);
+  EXPECT_THROW(reader_of(out).count(9, "items"), Error);
+  EXPECT_THROW(reader_of(out).count(8, "items", 2), Error);
 }
 
-TEST(Hash, HasItsPublishedValue) {
-  EXPECT_EQ(hex64(hash64(std::string_view())), "2d06800538d394c2");  // XXH3_64bits of nothing
-  EXPECT_EQ(hex64(10), "000000000000000a");
+TEST(Wire, FieldsAreFewAndComeOnce) {
+  const auto read = [](const std::vector<NamedField>& fields) {
+    WireWriter out;
+    out.fields(fields);
+    return reader_of(out).fields("desc");
+  };
+  std::vector<NamedField> fields;
+  for (int number = 1; number <= 64; ++number) fields.push_back({number, "", true});
+  EXPECT_EQ(read(fields).size(), 64u);
+  fields.push_back({65, "", true});
+  EXPECT_THROW(read(fields), Error);
+  EXPECT_THROW(read({{1, "", true}, {2, "", true}, {1, "", true}}), Error);
+  EXPECT_THROW(read({{0, "", true}}), Error);
+}
+
+TEST(Wire, ErrorsNameBytesAndPlace) {
+  WireWriter out;
+  out.number<uint16_t>(1);
+  WireReader in({std::as_bytes(std::span(out.bytes()))}, "plan 'x'", Code::kInvalidModel);
+  in.number<uint8_t>("first");
+  try {
+    in.number<uint32_t>("second");
+    FAIL() << "was read";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kInvalidModel);
+    EXPECT_NE(std::string(error.what()).find("plan 'x': second at byte 1"), std::string::npos)
+        << error.what();
+  }
 }
 
 }  // namespace
