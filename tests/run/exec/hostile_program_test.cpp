@@ -1,8 +1,15 @@
 // Programs that reach outside their memory are refused at load; what is accepted runs.
 #include <gtest/gtest.h>
 
-#include <functional>
+#include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <random>
+
+#include "base/file.h"
+#include "base/log.h"
 #include "run/exec/check_program.h"
 #include "tests/run/exec/tiny_plan.h"
 
@@ -96,6 +103,38 @@ TEST(HostileProgram, PagesOfAnotherShape) {
   expect_refused("page tokens",
                  [](Plan& p) { set_field(at(p, kAppend), "page_tokens", int64_t{2}); });
   expect_refused("heads", [](Plan& p) { set_field(at(p, kAppend), "kv_heads", int64_t{2}); });
+}
+
+// Also how tests/fuzz/seeds/plan/tiny is made: KVERN_KEEP_PLAN=path.
+TEST(HostileProgram, AnyDamagedPlanIsRefusedOrSafe) {
+  const char* keep = std::getenv("KVERN_KEEP_PLAN");
+  const std::string path =
+      keep != nullptr ? keep : ::testing::TempDir() + "hostile" + std::to_string(::getpid());
+  TinyPlan(DType::kI8).write(path);
+  const std::string good = read_text_file(path, 1 << 20);
+  if (keep == nullptr) std::filesystem::remove(path);
+  log::set_level(log::Level::kOff);
+  std::mt19937 random(11);
+  int prepared = 0;
+  for (int round = 0; round < 20000; ++round) {
+    std::string bad = good;
+    const size_t front = 4096;  // everything but the weights
+    ASSERT_LT(front, good.size());
+    for (uint32_t flips = random() % 3; flips < 3; ++flips) {
+      bad[random() % front] = static_cast<char>(random());
+    }
+    try {
+      const plan::ParsedPlan parsed =
+          plan::parse_plan(std::as_bytes(std::span(bad)), "plan", /*check_sums=*/false);
+      prepare_program(parsed.plan, /*plain_kernels=*/false);
+      ++prepared;
+    } catch (const InternalError& error) {
+      ADD_FAILURE() << "a plan is never our bug: " << error.what();
+    } catch (const Error&) {  // refusing is right
+    }
+  }
+  log::set_level(log::Level::kWarn);
+  EXPECT_GT(prepared, 100);
 }
 
 TEST(HostileProgram, WrongCountsNamesAndOutputs) {

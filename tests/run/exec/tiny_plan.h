@@ -43,14 +43,18 @@ class TinyPlan {
 
   plan::Plan plan;
 
+  void write(const std::string& path) {
+    plan::WriteHooks hooks;
+    hooks.weight = [&](size_t index, std::span<std::byte> to) { fill(index, to); };
+    plan::write_plan(path, plan, hooks);
+  }
+
   // Written and read again.
   std::shared_ptr<const plan::PlanFile> file() {
     const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
     const std::string path =
         ::testing::TempDir() + test->test_suite_name() + test->name() + ".plan";
-    plan::WriteHooks hooks;
-    hooks.weight = [&](size_t index, std::span<std::byte> to) { fill(index, to); };
-    plan::write_plan(path, plan, hooks);
+    write(path);
     auto out = std::make_shared<const plan::PlanFile>(path);
     std::filesystem::remove(path);  // the mapping keeps it
     return out;
