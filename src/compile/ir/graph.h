@@ -72,7 +72,8 @@ class Graph {
   std::vector<Node> nodes_;
   std::vector<Value> values_;
   std::unordered_map<std::string, int32_t> names_;
-  // Where producer() and weight_index() look first; nodes and weights move. A Graph is one thread's.
+  // Where producer() and weight_index() look first; nodes and weights move. A Graph is one
+  // thread's.
   mutable std::vector<size_t> producers_;
   mutable std::unordered_map<std::string, size_t> weight_places_;
 };
