@@ -2,6 +2,13 @@
 
 find_package(Threads REQUIRED)
 
+# Where ccache is installed it is used, with paths relative to the checkout, so that clones share it.
+find_program(KVERN_CCACHE ccache)
+if(KVERN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}
+      CCACHE_NOHASHDIR=1 ${KVERN_CCACHE})
+endif()
+
 add_library(kvern_flags INTERFACE)
 target_compile_options(kvern_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -fno-math-errno
                                              -ffp-contract=off)

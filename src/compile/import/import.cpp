@@ -24,6 +24,21 @@ const char* other_format(std::span<const std::byte> bytes) {
   return nullptr;
 }
 
+// Parts that know nothing of files (the tokenizer, the graph's schemas) leave the file's name to
+// us.
+ImportedModel import_named(std::span<const std::byte> bytes, const std::string& path,
+                           const LoadOptions& options) {
+  try {
+    return gguf::import_bytes(bytes, path, options);
+  } catch (const InternalError&) {
+    throw;
+  } catch (const Error& error) {
+    const std::string_view message = error.what();
+    if (message.find(path) != std::string_view::npos) throw;
+    throw Error(error.code(), fmt::format("model '{}': {}", path, message));
+  }
+}
+
 }  // namespace
 
 ImportedModel load(const std::string& path, const LoadOptions& options) {
@@ -41,7 +56,7 @@ ImportedModel load(const std::string& path, const LoadOptions& options) {
                 fmt::format("model '{}' is no GGUF file ({}); give a GGUF file of version 2 or 3",
                             path, found != nullptr ? found : "its first bytes are not known"));
   }
-  ImportedModel model = gguf::import_bytes(file->bytes(), path, options);
+  ImportedModel model = import_named(file->bytes(), path, options);
   model.files.push_back(std::move(file));
   return model;
 }
