@@ -45,27 +45,34 @@ struct ThreadPool::State {
   std::condition_variable wake;
   std::condition_variable done;
   std::atomic<uint64_t> generation{0};  // one more for every list of tasks
-  std::atomic<int> busy{0};             // workers that have not left the current list
   std::atomic<bool> stop{false};
   std::atomic<int> parked{0};
 
-  std::atomic<int64_t> next{0};
+  // The list ends when its tasks have, whether or not a worker has even woken for it: the host may
+  // have stolen its core. Who draws a number above 0 from `left` holds a task, so the caller still
+  // waits and num_tasks and fn are those of that task; who comes late draws 0 or less.
+  alignas(64) std::atomic<int64_t> left{0};
+  alignas(64) std::atomic<int64_t> unfinished{0};
   int64_t num_tasks = 0;
   const Fn* fn = nullptr;
   std::atomic<bool> failed{false};
   std::exception_ptr failure;
 
-  void take_tasks(int thread) {
+  // True when this thread ended the list.
+  bool take_tasks(int thread) {
+    int64_t ended = 0;
     for (;;) {
-      const int64_t task = next.fetch_add(1, std::memory_order_relaxed);
-      if (task >= num_tasks) return;
+      const int64_t drawn = left.fetch_sub(1, std::memory_order_acq_rel);
+      if (drawn <= 0) break;
+      ++ended;
+      if (failed.load(std::memory_order_relaxed)) continue;
       try {
-        (*fn)(task, thread);
+        (*fn)(num_tasks - drawn, thread);
       } catch (...) {
         if (!failed.exchange(true)) failure = std::current_exception();
-        next.store(num_tasks, std::memory_order_relaxed);
       }
     }
+    return ended > 0 && unfinished.fetch_sub(ended, std::memory_order_acq_rel) == ended;
   }
 
   // Waits for a generation other than `seen`; false at shutdown.
@@ -84,8 +91,7 @@ struct ThreadPool::State {
     uint64_t seen = 0;
     while (wait_for_work(seen)) {
       seen = generation.load(std::memory_order_acquire);
-      take_tasks(thread);
-      if (busy.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      if (take_tasks(thread)) {
         const std::lock_guard lock(mutex);
         done.notify_one();
       }
@@ -145,14 +151,14 @@ void ThreadPool::parallel_for(int64_t num_tasks, FunctionRef<void(int64_t, int)>
   }
   s.fn = &fn;
   s.num_tasks = num_tasks;
-  s.next.store(0, std::memory_order_relaxed);
   s.failed = false;
   s.failure = nullptr;
-  s.busy.store(static_cast<int>(s.workers.size()), std::memory_order_relaxed);
+  s.unfinished.store(num_tasks, std::memory_order_relaxed);
+  s.left.store(num_tasks, std::memory_order_release);
   s.generation.fetch_add(1);
   s.wake_workers();
   s.take_tasks(0);
-  const auto finished = [&] { return s.busy.load(std::memory_order_acquire) == 0; };
+  const auto finished = [&] { return s.unfinished.load(std::memory_order_acquire) == 0; };
   if (!spin_until(finished)) {
     std::unique_lock lock(s.mutex);
     s.done.wait(lock, finished);

@@ -69,6 +69,44 @@ TEST(ThreadPool, RethrowsAndGoesOn) {
   }
 }
 
+// Lists so short that workers come late to most of them, or draw from the next.
+TEST(ThreadPool, EveryTaskOfEveryListRunsOnce) {
+  for (const int threads : {1, 2, 3, 8}) {
+    ThreadPool pool(threads);
+    std::vector<std::atomic<int>> runs(64);
+    for (int64_t list = 0; list < 20'000; ++list) {
+      const int64_t num_tasks = 1 + list % 5;
+      const int64_t first = list % 7;
+      pool.parallel_for(num_tasks, [&](int64_t task, int thread) {
+        if (thread < 0 || thread >= threads) throw std::logic_error("no such thread");
+        runs[static_cast<size_t>(first + task)].fetch_add(1, std::memory_order_relaxed);
+      });
+      for (int64_t task = 0; task < num_tasks; ++task) {
+        ASSERT_EQ(runs[static_cast<size_t>(first + task)].exchange(0), 1)
+            << "list " << list << ", task " << task << ", " << threads << " threads";
+      }
+    }
+    for (const auto& left : runs) ASSERT_EQ(left.load(), 0);
+  }
+}
+
+TEST(ThreadPool, TheFirstExceptionComesOutAndTheNextListIsWhole) {
+  ThreadPool pool(3);
+  for (int i = 0; i < 2'000; ++i) {
+    std::atomic<int> ran{0};
+    EXPECT_THROW(pool.parallel_for(20,
+                                   [&](int64_t task, int) {
+                                     ++ran;
+                                     if (task == 3) throw std::runtime_error("task 3");
+                                   }),
+                 std::runtime_error);
+    EXPECT_GE(ran.load(), 1);
+    std::atomic<int> whole{0};
+    pool.parallel_for(20, [&](int64_t, int) { ++whole; });
+    ASSERT_EQ(whole.load(), 20);
+  }
+}
+
 TEST(ThreadPool, RefusesImpossibleCounts) {
   EXPECT_THROW(ThreadPool(0), Error);
   EXPECT_THROW(ThreadPool(-1), Error);
