@@ -12,7 +12,7 @@ namespace {
 
 // Linears that may become one: q, k, v of an attention, or gate and up of an MLP.
 struct Group {
-  const char* name;                  // "qkv", "gate_up": the last part of the joined name
+  const char* name = "";             // "qkv", "gate_up": the last part of the joined name
   std::vector<ir::ValueId> outputs;  // of the linears, in the order of the split
 };
 
