@@ -39,7 +39,8 @@ struct Event {
   int32_t id = -1;                            // kToken
   std::string text;                           // whole UTF-8 characters that became complete
   FinishReason reason = FinishReason::kNone;  // kFinished
-  std::string message;  // kFinished with kFailed or kKvExhausted: what went wrong
+  std::string message;          // kFinished with kFailed or kKvExhausted: what went wrong
+  Code code = Code::kInternal;  // of the same failure
 };
 
 struct Timings {          // milliseconds

@@ -151,7 +151,7 @@ kvern_status kvern_next(kvern_context* context, int32_t* id, const char** text, 
     *text = context->text.c_str();
     *done = finished ? 1 : 0;
     if (event.reason == kvern::FinishReason::kFailed) {
-      throw kvern::Error(Code::kInternal, event.message);
+      throw kvern::Error(event.code, event.message);
     }
   });
 }

@@ -74,6 +74,7 @@ bool ExecutionContext::next(Event& event) {
   event.text = std::move(from.text);
   event.reason = reason_of(from.finish_reason);
   event.message = std::move(from.message);
+  event.code = from.code;
   return true;
 }
 

@@ -30,7 +30,8 @@ class MappedFile {
 };
 
 // Writes `path` through a temporary file in the same folder, synced and renamed by commit().
-// Without commit() nothing is left behind. Every failure, a full disk included, is Error(kIo).
+// Without commit() nothing is left behind. Failures, a full disk included, are Error(kIo); a folder
+// that is not there is Error(kNotFound), a `path` that is no regular file Error(kInvalidArgument).
 class AtomicFile {
  public:
   explicit AtomicFile(const std::string& path);
