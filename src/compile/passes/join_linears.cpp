@@ -119,9 +119,9 @@ ir::Recipe concat(const std::vector<ir::Recipe>& parts) {
 }
 
 // Replaces the weights that input `input` of each linear reads by their concatenation, in the first
-// one's place; returns its name.
+// one's place; returns its name, which is like `name`.
 std::string join_weights(ir::Graph& graph, const std::vector<ir::Node>& linears, size_t input,
-                         const char* last) {
+                         const std::string& name) {
   std::vector<ir::Recipe> recipes;
   std::set<std::string> old;
   ir::Weight joined = *weight_of(graph, linears[0].inputs[input]);
@@ -133,7 +133,7 @@ std::string join_weights(ir::Graph& graph, const std::vector<ir::Node>& linears,
     old.insert(part.name);
   }
   const auto place = graph.weight_index(joined.name);
-  joined.name = joined_name(joined.name, last);
+  joined.name = name;
   for (int i = 1; graph.weight_index(joined.name) >= 0; ++i) joined.name += fmt::format("_{}", i);
   joined.recipe = concat(recipes);
   graph.weights.insert(graph.weights.begin() + place, joined);
@@ -159,12 +159,11 @@ void join(ir::Graph& graph, const Group& group) {
   const std::string value_name = joined_name(graph.value(group.outputs[0]).name, group.name);
   std::vector<ir::ValueId> inputs{linears[0].inputs[0]};
   for (size_t i = 1; i < linears[0].inputs.size(); ++i) {
-    const std::string last = fmt::format("{}{}", group.name, i == 1 ? "" : "_bias");
-    const std::string name = join_weights(graph, linears, i, last.c_str());
+    const std::string name =
+        join_weights(graph, linears, i, value_name + (i == 1 ? ".weight" : ".bias"));
     const Shape shape = graph.weights[static_cast<size_t>(graph.weight_index(name))].shape;
     inputs.push_back(graph.insert(index++, ir::ops::kWeight, {},
-                                  ir::Attrs::of(ir::WeightAttrs{name, shape}),
-                                  value_name + (i == 1 ? ".w" : ".bias"))[0]);
+                                  ir::Attrs::of(ir::WeightAttrs{name, shape}), name)[0]);
   }
   const std::vector<ir::ValueId> made =
       graph.insert(index++, ir::ops::kLinear, std::move(inputs), {}, value_name);
