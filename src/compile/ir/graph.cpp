@@ -33,7 +33,8 @@ std::optional<size_t> nearest(size_t start, size_t count, const Right& right) {
 
 }  // namespace
 
-std::vector<ValueId> Graph::make_outputs(Node& node, const std::string& name) {
+// `name` by value: callers pass the name of another value, and values_ moves while it grows.
+std::vector<ValueId> Graph::make_outputs(Node& node, std::string name) {
   std::vector<Type> inputs;
   for (const ValueId id : node.inputs) inputs.push_back(value(id).type);
   std::vector<Type> types;

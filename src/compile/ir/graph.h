@@ -67,7 +67,7 @@ class Graph {
   int weight_index(const std::string& name) const;  // -1 when absent
 
  private:
-  std::vector<ValueId> make_outputs(Node& node, const std::string& name);
+  std::vector<ValueId> make_outputs(Node& node, std::string name);
 
   std::vector<Node> nodes_;
   std::vector<Value> values_;

@@ -17,6 +17,15 @@ void* operator new(size_t size) {
   return data;
 }
 
+// Standard algorithms take temporary buffers with this one and give them to the delete below.
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  try {
+    return operator new(size);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+
 void operator delete(void* data) noexcept {
   std::free(data);
 }
