@@ -10,6 +10,7 @@ if(KVERN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 
 add_library(kvern_flags INTERFACE)
+target_compile_features(kvern_flags INTERFACE cxx_std_20)
 target_compile_options(kvern_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -fno-math-errno
                                              -ffp-contract=off)
 target_include_directories(kvern_flags INTERFACE ${PROJECT_SOURCE_DIR}/include)

@@ -5,6 +5,7 @@
 #include <future>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <thread>
 
 #include "apps/cli/interrupt.h"
 #include "apps/cli/output.h"
@@ -197,13 +198,15 @@ void print_table(const std::vector<Row>& rows, double roof, const PlanSummary& p
 
 void print_json(const std::vector<Row>& rows, double roof, const Flags& flags,
                 const PlanSummary& plan) {
-  nlohmann::ordered_json json{{"model", plan.model},
-                              {"weights", plan.weights},
-                              {"kv", plan.kv_format},
-                              {"threads", flags.threads},
-                              {"kv_cache", !flags.no_kv_cache},
-                              {"read_bandwidth_gb_per_second", roof},
-                              {"results", nlohmann::ordered_json::array()}};
+  nlohmann::ordered_json json{
+      {"model", plan.model},
+      {"weights", plan.weights},
+      {"kv", plan.kv_format},
+      {"threads", flags.threads > 0 ? flags.threads
+                                    : static_cast<int32_t>(std::thread::hardware_concurrency())},
+      {"kv_cache", !flags.no_kv_cache},
+      {"read_bandwidth_gb_per_second", roof},
+      {"results", nlohmann::ordered_json::array()}};
   for (const Row& row : rows) {
     nlohmann::ordered_json result{{"test", row.test},    {"sequences", row.sequences},
                                   {"depth", row.depth},  {"tokens_per_second", row.median()},

@@ -53,6 +53,7 @@ int build(const Flags& flags, const BuildFlags& build_flags) {
     print(json.dump(1) + "\n");
     return kOk;
   }
+  if (flags.quiet) return kOk;
   print(fmt::format("{}: {} in {:.1f} s\n{}", result.plan_path, show_bytes(result.plan_bytes),
                     result.seconds, count_formats(result.report_json)));
   return kOk;
@@ -70,7 +71,7 @@ std::function<int()> setup_build(CLI::App& app) {
                  "Threads of the build; one is used today, whatever is given")
       ->check(CLI::Range(1, 1024));
   app.add_flag("--json", flags->json, "Print the result and the report as JSON");
-  app.add_flag("-q,--quiet", flags->quiet, "No progress");
+  app.add_flag("-q,--quiet", flags->quiet, "Print nothing");
   return [=] { return build(*flags, *build_flags); };
 }
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <mutex>
 #include <thread>
@@ -17,10 +18,15 @@ std::mutex action_mutex;
 std::function<void()> action_at_interrupt;
 
 void wait_for_signals(sigset_t signals) {
+  std::chrono::steady_clock::time_point first;
   for (;;) {
     int signal = 0;
     if (sigwait(&signals, &signal) != 0) continue;
+    // timeout(1) signals the child and then its group: the same interrupt twice.
+    const auto now = std::chrono::steady_clock::now();
+    if (seen && now - first < std::chrono::milliseconds(250)) continue;
     if (seen.exchange(true)) _exit(kInterrupted);
+    first = now;
     const std::lock_guard lock(action_mutex);
     if (!action_at_interrupt) _exit(kInterrupted);
     action_at_interrupt();

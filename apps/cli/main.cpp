@@ -123,6 +123,7 @@ std::span<const Verb> all_verbs() {
 int main(int argc, char** argv) {
   // A closed pipe is reported by write(), where it can be told from a full disk.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file over the size limit is an error like a full disk
   kvern::cli::catch_interrupts();
   return kvern::cli::run(argc, argv);
 }

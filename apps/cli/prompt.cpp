@@ -56,8 +56,11 @@ std::vector<int32_t> parse_ids(const std::string& text) {
 
 std::string prompt_text(const PromptFlags& flags) {
   if (flags.text_given) return flags.text;
-  if (!flags.dash.empty() || flags.file == "-") return read_all(std::cin, "standard input");
-  return read_file(flags.file);
+  std::string text = !flags.dash.empty() || flags.file == "-" ? read_all(std::cin, "standard input")
+                                                              : read_file(flags.file);
+  // The newline that ends a file, or what echo prints, is no part of the prompt.
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
 }
 
 }  // namespace
@@ -75,6 +78,9 @@ std::vector<int32_t> prompt_ids(const PromptFlags& flags, const Engine::TextTool
                 fmt::format("{} prompts were given; exactly one of -p TEXT, -f FILE, - or "
                             "--prompt-ids is wanted",
                             sources));
+  }
+  if (!flags.system.empty() && !flags.chat) {
+    throw Error(Code::kInvalidArgument, "--system is part of a chat; give --chat too");
   }
   if (!flags.ids.empty()) {
     if (flags.chat) {

@@ -29,6 +29,7 @@ struct Flags {
   bool plain = false;
   bool quiet = false;
   std::vector<std::string> stop;
+  std::string build_options;  // that were given: they mean nothing for a plan
 };
 
 struct Run {
@@ -134,6 +135,13 @@ int finish(const Run& run, const Flags& flags) {
 
 int run(const Flags& flags, const BuildFlags& build_flags) {
   const bool quiet = flags.quiet || flags.json;
+  if (is_plan(flags.model) && !flags.build_options.empty()) {
+    throw Error(
+        Code::kInvalidArgument,
+        fmt::format("{} is decided when a plan is built; '{}' is a plan: build it again, or "
+                    "give the model",
+                    flags.build_options, flags.model));
+  }
   const std::string plan = is_plan(flags.model)
                                ? flags.model
                                : cached_plan(flags.model, build_flags, {quiet, flags.verify});
@@ -176,7 +184,8 @@ std::function<int()> setup_run(CLI::App& app) {
       ->check(CLI::Range(1, 1 << 24));
   app.add_option("--temperature", flags->temperature, "0: greedy. Others: not supported yet")
       ->check(CLI::Range(0.0, 100.0));
-  app.add_option("--stop", flags->stop, "End where this text appears; may be given again");
+  app.add_option("--stop", flags->stop, "End where this text appears; may be given again")
+      ->allow_extra_args(false);
   app.add_flag("--ignore-eos", flags->ignore_eos, "Do not end at the model's own stop tokens");
   app.add_flag("--ids", flags->ids, "Print token ids in place of text");
   app.add_flag("--json", flags->json, "Print one JSON object at the end");
@@ -186,14 +195,21 @@ std::function<int()> setup_run(CLI::App& app) {
   app.add_flag("--plain", flags->plain, "Plain kernels only: the slow oracle");
   app.add_option("--threads", flags->threads, "Compute threads; default: one per core")
       ->check(CLI::Range(1, 1024));
-  app.add_option("--kv-capacity", flags->kv_capacity_tokens, "Tokens that the KV pool holds")
+  app.add_option("--kv-capacity", flags->kv_capacity_tokens,
+                 "Tokens that the KV pool holds, in whole pages for each sequence")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
   app.add_option("--prefill-chunk", flags->prefill_chunk, "Prompt tokens per step")
       ->check(CLI::Range(1, 65536));
   app.add_flag("-q,--quiet", flags->quiet, "No progress and no closing line");
   add_build_flags(app, build_flags);
-  return [flags, build_flags, prompt = app.get_option("-p")] {
+  const std::vector<const CLI::Option*> built = {
+      app.get_option("--weights"), app.get_option("--kv"), app.get_option("--max-context-length"),
+      app.get_option("--max-sequences")};
+  return [flags, build_flags, built, prompt = app.get_option("-p")] {
     flags->prompt.text_given = prompt->count() > 0;
+    for (const CLI::Option* option : built) {
+      if (option->count() > 0) flags->build_options = option->get_name();
+    }
     return run(*flags, *build_flags);
   };
 }

@@ -50,7 +50,9 @@ std::string instruction_sets() {
   const device::CpuFeatures& f = device::cpu_features();
   std::string out;
   const auto add = [&](bool has, const char* name) {
-    if (has) out += (out.empty() ? "" : " ") + std::string(name);
+    if (!has) return;
+    if (!out.empty()) out += ' ';
+    out += name;
   };
   add(f.avx2_fma, "avx2");
   add(f.avx512, "avx512");

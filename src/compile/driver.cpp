@@ -56,9 +56,17 @@ plan::Profile profile_of(const import::ImportedModel& model, const BuildRequest&
   return profile;
 }
 
-// The rename at the end would replace the only copy of the model by its plan.
-void refuse_to_overwrite_the_model(const BuildRequest& request) {
+// Before anything is read: a place that cannot be written, and the model itself, whose only copy
+// the rename at the end would replace.
+void check_plan_path(const BuildRequest& request) {
   std::error_code ignored;
+  const std::filesystem::path target(request.plan_path);
+  const std::filesystem::path folder = target.parent_path();
+  if (target.filename().empty() ||
+      (!folder.empty() && !std::filesystem::is_directory(folder, ignored))) {
+    throw Error(Code::kNotFound, fmt::format("cannot write the plan '{}': there is no folder '{}'",
+                                             request.plan_path, folder.string()));
+  }
   if (!std::filesystem::equivalent(request.model_path, request.plan_path, ignored)) return;
   throw Error(Code::kInvalidArgument,
               fmt::format("the plan would overwrite its model '{}'; give -o another name",
@@ -85,7 +93,7 @@ plan::Plan describe(const import::ImportedModel& model, const BuildRequest& requ
 
 BuildResult build(const BuildRequest& request) {
   const auto start = std::chrono::steady_clock::now();
-  refuse_to_overwrite_the_model(request);
+  check_plan_path(request);
   import::ImportedModel model =
       import::load(request.model_path, {phase(request.progress, "reading")});
   const auto pass_reports = passes::run_pipeline(model.graph);
