@@ -48,16 +48,17 @@ function(kvern_module path)
   target_link_libraries(kvern_${name} ${scope} ${ARG_LIBS})
 endfunction()
 
-# kvern_test(run/kv): the gtest binary `run_kv_test` of every .cpp in tests/run/kv. Tests whose suite
+# kvern_test(run/kv): the gtest binary `run_kv_test` of every .cpp in tests/run/kv, and of SOURCES that
+# several binaries share. Tests whose suite
 # name starts with `Slow` get the label slow, `Gpu` gpu, `E2e` e2e; all others are fast.
 function(kvern_test path)
-  cmake_parse_arguments(ARG "" "" "LIBS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "LIBS;SOURCES" ${ARGN})
   string(REPLACE "/" "_" name ${path})
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${path}/*.cpp)
   if(NOT sources)
     return()
   endif()
-  add_executable(${name}_test ${sources})
+  add_executable(${name}_test ${sources} ${ARG_SOURCES})
   target_include_directories(${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
   target_compile_definitions(${name}_test PRIVATE
     KVERN_TEST_DATA="${PROJECT_SOURCE_DIR}/tests"

@@ -76,19 +76,8 @@ class Printer {
 Answer stream(Engine& engine, const Request& request, const Flags& flags) {
   ExecutionContext context = engine.submit(request);
   const InterruptAction cancel([&] { context.cancel(); });
-  Answer answer;
   Printer printer(flags);
-  Event event;
-  while (context.next(event)) {
-    answer.text += event.text;
-    printer.show(event);
-    if (event.kind != Event::Kind::kFinished) continue;
-    answer.reason = event.reason;
-    answer.message = event.message;
-  }
-  answer.ids = context.ids();
-  answer.timings = context.timings();
-  return answer;
+  return collect(context, [&](const Event& event) { printer.show(event); });
 }
 
 nlohmann::ordered_json to_json(const Run& run) {

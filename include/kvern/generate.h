@@ -51,6 +51,11 @@ struct Answer {
   Timings timings;
 };
 
+// Takes every event until the answer ended. on_event sees each first and may be empty; what it
+// throws ends the wait, and the context's end then cancels the request.
+Answer collect(ExecutionContext& context,
+               const std::function<void(const Event& event)>& on_event = {});
+
 // Submits and waits. on_text gets each piece as it comes and may be empty; returning false cancels.
 Answer generate(Engine& engine, const Request& request,
                 const std::function<bool(std::string_view piece)>& on_text = {});

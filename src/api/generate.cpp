@@ -81,14 +81,12 @@ std::string Engine::TextTools::apply_chat_template(const std::vector<ChatMessage
   return state_->chat_template->render(input);
 }
 
-Answer generate(Engine& engine, const Request& request,
-                const std::function<bool(std::string_view piece)>& on_text) {
-  ExecutionContext context = engine.submit(request);
+Answer collect(ExecutionContext& context, const std::function<void(const Event& event)>& on_event) {
   Answer answer;
   Event event;
   while (context.next(event)) {
+    if (on_event) on_event(event);
     answer.text += event.text;
-    if (!event.text.empty() && on_text && !on_text(event.text)) context.cancel();
     if (event.kind != Event::Kind::kFinished) continue;
     answer.reason = event.reason;
     answer.message = event.message;
@@ -96,6 +94,14 @@ Answer generate(Engine& engine, const Request& request,
   answer.ids = context.ids();
   answer.timings = context.timings();
   return answer;
+}
+
+Answer generate(Engine& engine, const Request& request,
+                const std::function<bool(std::string_view piece)>& on_text) {
+  ExecutionContext context = engine.submit(request);
+  return collect(context, [&](const Event& event) {
+    if (!event.text.empty() && on_text && !on_text(event.text)) context.cancel();
+  });
 }
 
 }  // namespace kvern

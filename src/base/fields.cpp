@@ -6,6 +6,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/quoted.h"
+
 namespace kvern {
 namespace fields_internal {
 
@@ -41,23 +43,11 @@ std::string print_double(double value) {
   return text;
 }
 
-std::string print_string(const std::string& value) {
-  std::string out = "\"";
-  for (const char c : value) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (c == '\n')
-      out += "\\n";
-    else
-      out += c;
-  }
-  return out + '"';
-}
-
 struct ValuePrinter {
   std::string operator()(bool v) const { return v ? "true" : "false"; }
   std::string operator()(int64_t v) const { return fmt::format("{}", v); }
   std::string operator()(double v) const { return print_double(v); }
-  std::string operator()(const std::string& v) const { return print_string(v); }
+  std::string operator()(const std::string& v) const { return quote(v); }
   std::string operator()(const std::vector<int64_t>& v) const {
     return fmt::format("[{}]", fmt::join(v, ", "));
   }
@@ -133,19 +123,9 @@ class FieldParser {
   }
   std::string string() {
     expect('"');
-    std::string out;
-    while (at_ < text_.size() && text_[at_] != '"') {
-      if (text_[at_] == '\\' && at_ + 1 < text_.size()) {
-        ++at_;
-        out += text_[at_] == 'n' ? '\n' : text_[at_];
-      } else {
-        out += text_[at_];
-      }
-      ++at_;
-    }
-    if (at_ == text_.size()) fail("a closing quote");
-    ++at_;
-    return out;
+    std::optional<std::string> value = read_quoted(text_, at_);
+    if (!value) fail("a closing quote");
+    return *std::move(value);
   }
   FieldValue number() {
     skip_space();

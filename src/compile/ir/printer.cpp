@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "base/quoted.h"
 #include "compile/ir/graph.h"
 #include "compile/ir/text_cursor.h"
 

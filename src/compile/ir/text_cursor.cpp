@@ -6,6 +6,7 @@
 #include <cctype>
 #include <charconv>
 
+#include "base/quoted.h"
 #include "kvern/error.h"
 
 namespace kvern::ir {
@@ -85,19 +86,9 @@ void TextCursor::expect_word(std::string_view wanted) {
 
 std::string TextCursor::quoted() {
   expect('"');
-  std::string out;
-  while (at_ < text_.size() && text_[at_] != '"') {
-    if (text_[at_] == '\\' && at_ + 1 < text_.size()) {
-      ++at_;
-      out += text_[at_] == 'n' ? '\n' : text_[at_];
-    } else {
-      out += text_[at_];
-    }
-    ++at_;
-  }
-  if (at_ == text_.size()) fail("expected a closing quote");
-  ++at_;
-  return out;
+  std::optional<std::string> value = read_quoted(text_, at_);
+  if (!value) fail("expected a closing quote");
+  return *std::move(value);
 }
 
 std::string TextCursor::name() {
@@ -141,18 +132,6 @@ std::string_view TextCursor::braces() {
   }
   at_ = std::min(at_, text_.size());
   fail_at(begin, "expected a '}' for this '{'");
-}
-
-std::string quote(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (c == '\n')
-      out += "\\n";
-    else
-      out += c;
-  }
-  return out + '"';
 }
 
 std::string print_name(const std::string& name) {

@@ -39,8 +39,6 @@ class TextCursor {
   size_t at_ = 0;
 };
 
-// "text" with quotes, backslashes and line ends escaped.
-std::string quote(std::string_view text);
 // A value name as it is printed: bare where word() would read it, quoted otherwise.
 std::string print_name(const std::string& name);
 

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "run/engine/step_loop.h"
-#include "tests/run/engine/allocation_limit.h"
 #include "tests/run/engine/fake_engine.h"
+#include "tests/run/failing_allocator.h"
 
 namespace kvern::engine {
 namespace {

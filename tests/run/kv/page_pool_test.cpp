@@ -7,7 +7,7 @@
 #include <random>
 
 #include "kvern/error.h"
-#include "tests/run/kv/failing_allocator.h"
+#include "tests/run/failing_allocator.h"
 
 namespace kvern::kv {
 namespace {

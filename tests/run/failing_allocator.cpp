@@ -1,10 +1,11 @@
-#include "tests/run/engine/allocation_limit.h"
+#include "tests/run/failing_allocator.h"
 
 #include <cstdlib>
 #include <new>
 
 namespace kvern::testing {
 
+thread_local int allocations_left = -1;
 std::atomic<size_t> allocation_limit_bytes{kNoLimit};
 
 }  // namespace kvern::testing
@@ -12,6 +13,9 @@ std::atomic<size_t> allocation_limit_bytes{kNoLimit};
 // Apart from the tests, so that the compiler cannot take malloc and delete for a wrong pair.
 void* operator new(size_t size) {
   if (size > kvern::testing::allocation_limit_bytes) throw std::bad_alloc();
+  int& left = kvern::testing::allocations_left;
+  if (left == 0) throw std::bad_alloc();
+  if (left > 0) --left;
   void* data = std::malloc(size == 0 ? 1 : size);
   if (data == nullptr) throw std::bad_alloc();
   return data;
