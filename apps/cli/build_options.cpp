@@ -101,9 +101,9 @@ void add_build_flags(CLI::App& app, const std::shared_ptr<BuildFlags>& flags) {
          "Storage of the matrices: keep (the source's own, exactly), f32, f16, bf16, int8, int4")
       ->capture_default_str()
       ->check(CLI::IsMember({"keep", "f32", "f16", "bf16", "int8", "int4"}));
-  app.add_option("--kv", flags->kv, "Storage of K and V: f32, f16, bf16, int8 (groups of 32)")
+  app.add_option("--kv", flags->kv, "Storage of K and V: f32, f16, bf16, int8, fp8 (groups of 32)")
       ->capture_default_str()
-      ->check(CLI::IsMember({"f32", "f16", "bf16", "int8"}));
+      ->check(CLI::IsMember({"f32", "f16", "bf16", "int8", "fp8"}));
   app.add_option("--max-context-length", flags->max_context_length,
                  "Tokens of prompt and answer; default: what the model was trained for")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));

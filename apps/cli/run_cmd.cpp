@@ -47,7 +47,7 @@ Request request_of(const Flags& flags, std::vector<int32_t> prompt) {
   Request request;
   request.prompt_ids = std::move(prompt);
   request.max_new_tokens = flags.max_new_tokens;
-  request.temperature = flags.temperature;
+  request.sampling.temperature = flags.temperature;
   request.ignore_eos = flags.ignore_eos;
   request.stop_strings = flags.stop;
   request.recompute_context = flags.no_kv_cache;

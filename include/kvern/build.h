@@ -13,6 +13,7 @@ namespace kvern {
 struct BuildOptions {
   WeightFormat weights = WeightFormat::kKeep;
   KvCacheFormat kv = KvCacheFormat::kBf16;
+  Activations activations = Activations::kDefault;
   int64_t max_context_length = 0;  // tokens of prompt and answer; 0: what the model was trained for
   int32_t max_sequences = 16;      // that run together
   int32_t max_tokens_per_step = 512;  // computed by one step, all sequences together

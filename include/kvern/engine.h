@@ -19,25 +19,34 @@ struct EngineOptions {
   int32_t prefill_chunk_tokens = 0;  // prompt tokens per step; 0: the plan's max_tokens_per_step
   bool plain_kernels = false;        // the oracle: every op by its plain implementation; slow
   WeightsMemory weights_memory = WeightsMemory::kMap;
-  bool verify = false;  // compare the weights' sums before anything runs
+  bool verify = false;       // compare the weights' sums before anything runs
+  bool prefix_cache = true;  // keep finished prompts' pages until others need them
 };
 
-// What to generate. Sampling is greedy today; other temperatures are refused by name.
+// What to generate.
 struct Request {
   std::vector<int32_t> prompt_ids;
   int32_t max_new_tokens = 0;  // 0: as many as the context length holds
-  double temperature = 0.0;
+  Sampling sampling;
   bool ignore_eos = false;                // the model's own stop ids do not end the answer
   std::vector<int32_t> stop_ids;          // further ones
   std::vector<std::string> stop_strings;  // where one appears the answer ends before it
+  // -1: no log-probabilities; 0: of each answer token; k <= 20: of the k likeliest tokens as well.
+  int32_t num_logprobs = -1;
+  bool prompt_logprobs = false;    // of the prompt's tokens from the second on, as it passes
+  bool use_prefix_cache = true;    // take pages of an equal prefix, and leave this one's behind
+  bool keep_context = false;       // the pages stay after the answer: extend(), fork(), save()
   bool recompute_context = false;  // no KV cache: every token computes the whole context again
 };
 
 struct Event {
-  enum class Kind { kToken, kFinished };
+  enum class Kind { kToken, kPromptLogprobs, kFinished };
   Kind kind = Kind::kToken;
-  int32_t id = -1;                            // kToken
-  std::string text;                           // whole UTF-8 characters that became complete
+  int32_t id = -1;             // kToken
+  std::string text;            // whole UTF-8 characters that became complete
+  TokenLogprobs logprobs;      // kToken with num_logprobs >= 0
+  int64_t first_position = 0;  // kPromptLogprobs: of prompt_logprobs[0], >= 1
+  std::vector<TokenLogprobs> prompt_logprobs;
   FinishReason reason = FinishReason::kNone;  // kFinished
   std::string message;          // kFinished with kFailed or kKvExhausted: what went wrong
   Code code = Code::kInternal;  // of the same failure
@@ -48,6 +57,7 @@ struct Timings {          // milliseconds
   double prefill_ms = 0;  // from then until the first token of the answer
   double decode_ms = 0;   // from the first token of the answer to the last
   int64_t prompt_tokens = 0;
+  int64_t cached_tokens = 0;  // of them, found in the prefix cache or kept
   int64_t answer_tokens = 0;
   double ttft_ms() const { return queue_ms + prefill_ms; }
   double prefill_tokens_per_second = 0;
@@ -68,6 +78,20 @@ class ExecutionContext {
   std::vector<int32_t> ids() const;  // of the answer so far
   Timings timings() const;
 
+  // For a request with keep_context whose answer ended; each throws Error(kInvalidRequest) before.
+  // Pages that others needed meanwhile were taken: what they held is computed again when wanted.
+  //
+  // Every token of the context: prompts and answers.
+  std::vector<int32_t> context_ids() const;
+  // request.prompt_ids follow the context and a new answer begins. Throws as Engine::submit.
+  void extend(const Request& request);
+  // A second context of the same tokens; pages are shared until one of them writes.
+  ExecutionContext fork() const;
+  // Keeps the first num_tokens tokens. Throws Error(kInvalidRequest) when there are fewer.
+  void rewind(int64_t num_tokens);
+  // Tokens and pages to a file, through a temporary one beside it. Throws Error(kIo).
+  void save(const std::string& path) const;
+
  private:
   friend class Engine;
   struct State;
@@ -86,7 +110,9 @@ struct EngineStats {
   int64_t preemptions = 0;
   int64_t pages_total = 0;  // over all KV groups
   int64_t pages_free = 0;
+  int64_t pages_cached = 0;  // of the prefix cache alone: given up when others need them
   int64_t pages_leased = 0;
+  int64_t prefix_hit_tokens = 0;  // of prompts, taken from the prefix cache
   bool healthy = true;
   std::string fault;  // why not
 };
@@ -102,8 +128,15 @@ class Engine {
   ~Engine();
 
   // Throws Error(kInvalidRequest) for ids outside the vocabulary, an empty prompt or one that does
-  // not fit the context length; Error(kUnsupported) for sampling that is not there yet.
+  // not fit the context length, sampling out of range.
   ExecutionContext submit(const Request& request);
+  // `count` answers to one prompt, with seeds seed, seed + 1, …; the prompt's pages are shared.
+  std::vector<ExecutionContext> submit(const Request& request, int32_t count);
+  // What ExecutionContext::save wrote, of this very plan: Error(kInvalidArgument) for another
+  // one's, Error(kNotFound | kIo | kInvalidPlan) for a damaged file. All or nothing.
+  ExecutionContext restore(const std::string& path);
+  // Gives up every page that only the prefix cache holds.
+  void flush_prefix_cache();
   EngineStats stats() const;
   // Which implementation runs which instruction, and why not a better one: text, a line each.
   std::string implementations() const;

@@ -40,6 +40,8 @@ DType storage_of(KvCacheFormat format) {
       return DType::kBf16;
     case KvCacheFormat::kInt8:
       return DType::kI8;
+    case KvCacheFormat::kFp8:
+      return DType::kF8E4M3;
   }
   throw InternalError("KV format");
 }

@@ -48,7 +48,7 @@ engine::RequestSpec spec_of(const Request& request) {
   spec.ignore_eos = request.ignore_eos;
   spec.stop_ids = request.stop_ids;
   spec.stop_strings = request.stop_strings;
-  spec.sampling.temperature = static_cast<float>(request.temperature);
+  spec.sampling.temperature = static_cast<float>(request.sampling.temperature);
   spec.recompute_context = request.recompute_context;
   return spec;
 }

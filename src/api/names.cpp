@@ -23,7 +23,11 @@ constexpr std::array kWeightFormats = {
 
 constexpr std::array kKvFormats = {
     Named{KvCacheFormat::kF32, "f32"}, Named{KvCacheFormat::kF16, "f16"},
-    Named{KvCacheFormat::kBf16, "bf16"}, Named{KvCacheFormat::kInt8, "int8"}};
+    Named{KvCacheFormat::kBf16, "bf16"}, Named{KvCacheFormat::kInt8, "int8"},
+    Named{KvCacheFormat::kFp8, "fp8"}};
+
+constexpr std::array kActivations = {Named{Activations::kDefault, "default"},
+                                     Named{Activations::kInt8, "int8"}};
 
 constexpr std::array kReasons = {Named{FinishReason::kNone, ""},
                                  Named{FinishReason::kStop, "stop"},
@@ -56,6 +60,9 @@ E find_value(const std::array<Named<E>, N>& table, std::string_view what, std::s
 std::string_view name_of(WeightFormat format) {
   return find_name(kWeightFormats, format);
 }
+std::string_view name_of(Activations activations) {
+  return find_name(kActivations, activations);
+}
 std::string_view name_of(KvCacheFormat format) {
   return find_name(kKvFormats, format);
 }
@@ -69,6 +76,10 @@ WeightFormat weight_format_from_name(std::string_view name) {
 
 KvCacheFormat kv_cache_format_from_name(std::string_view name) {
   return find_value(kKvFormats, "KV format", name);
+}
+
+Activations activations_from_name(std::string_view name) {
+  return find_value(kActivations, "activations", name);
 }
 
 }  // namespace kvern
