@@ -21,6 +21,11 @@ Verdict supports_any(const Desc&) {
   return Verdict::yes();
 }
 
+inline Verdict needs_avx2() {
+  if (device::cpu_features().avx2_fma) return Verdict::yes();
+  return Verdict::lacks("needs AVX2, FMA and F16C");
+}
+
 inline Verdict needs_avx512() {
   if (device::cpu_features().avx512) return Verdict::yes();
   return Verdict::lacks("needs AVX-512 F, BW, DQ and VL");
