@@ -18,6 +18,16 @@ struct ChatMessage {
   std::string content;  // UTF-8
 };
 
+// A conversation with everything that templates know, as JSON texts; key order is kept.
+struct ChatInput {
+  std::string messages_json;   // an array of objects: role, content (text, null or parts),
+                               // tool_calls, …
+  std::string tools_json;      // an array of tool descriptions; empty: none
+  std::string variables_json;  // an object: what else the template asks for ("enable_thinking")
+  std::string template_name;   // of a model with several; empty: its default
+  bool add_generation_prompt = true;
+};
+
 // Immutable; thread-safe. Methods throw Error(kUnsupported) when the plan has no tokenizer.
 class Engine::TextTools {
  public:
@@ -35,6 +45,8 @@ class Engine::TextTools {
   // Error(kInvalidRequest) with the template's words when it objects.
   std::string apply_chat_template(const std::vector<ChatMessage>& messages,
                                   bool add_generation_prompt) const;
+  // Throws Error(kInvalidRequest) for JSON that is none, as well.
+  std::string apply_chat_template(const ChatInput& input) const;
 
   struct State;  // Kvern's own: an Engine makes its TextTools
   explicit TextTools(std::unique_ptr<State> state);
@@ -42,6 +54,9 @@ class Engine::TextTools {
  private:
   std::unique_ptr<State> state_;
 };
+
+// The tokenizer and templates of a plan alone, without its weights. Throws as Plan::open.
+std::unique_ptr<Engine::TextTools> open_text_tools(const std::string& plan_path);
 
 struct Answer {
   std::string text;

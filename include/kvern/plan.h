@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kvern/error.h"
+#include "kvern/types.h"
 
 namespace kvern {
 
@@ -29,6 +30,8 @@ struct PlanSummary {
   int64_t page_tokens = 0;
   bool has_tokenizer = false;
   bool has_chat_template = false;
+  Sampling sampling;       // what the model's makers propose; greedy where they propose nothing
+  bool synthetic = false;  // weights are drawn from a seed: nothing it says means anything
 };
 
 // One kernel call of the plan's program.

@@ -103,7 +103,8 @@ struct Engine::State {
   State(const std::string& path, const EngineOptions& options)
       : file(std::make_shared<const plan::PlanFile>(path)),
         engine(file, options_of(options)),
-        text(make_text_tools(file, engine.tokenizer())) {}
+        // The engine, which owns the tokenizer, outlives its text tools.
+        text(make_text_tools(file, {std::shared_ptr<void>(), engine.tokenizer()})) {}
 
   std::shared_ptr<const plan::PlanFile> file;
   engine::Engine engine;

@@ -9,7 +9,7 @@ namespace kvern {
 
 struct Engine::TextTools::State {
   std::shared_ptr<const plan::PlanFile> file;
-  const text::Tokenizer* tokenizer = nullptr;
+  std::shared_ptr<const text::Tokenizer> tokenizer;
   std::unique_ptr<text::ChatTemplate> chat_template;  // null: none, or one that was refused
   std::string refusal;                                // why it was refused
 
@@ -22,8 +22,8 @@ struct Engine::TextTools::State {
 
 // A template that Kvern cannot run must not keep the model from serving plain text: the refusal is
 // kept and told to whoever asks for the template.
-std::unique_ptr<Engine::TextTools> make_text_tools(std::shared_ptr<const plan::PlanFile> file,
-                                                   const text::Tokenizer* tokenizer) {
+std::unique_ptr<Engine::TextTools> make_text_tools(
+    std::shared_ptr<const plan::PlanFile> file, std::shared_ptr<const text::Tokenizer> tokenizer) {
   auto state = std::make_unique<Engine::TextTools::State>();
   const std::string& source = file->plan().text.chat_template;
   try {
@@ -32,8 +32,15 @@ std::unique_ptr<Engine::TextTools> make_text_tools(std::shared_ptr<const plan::P
     state->refusal = fmt::format("the model's chat template cannot be used: {}", error.what());
   }
   state->file = std::move(file);
-  state->tokenizer = tokenizer;
+  state->tokenizer = std::move(tokenizer);
   return std::make_unique<Engine::TextTools>(std::move(state));
+}
+
+std::unique_ptr<Engine::TextTools> open_text_tools(const std::string& plan_path) {
+  auto file = std::make_shared<const plan::PlanFile>(plan_path);
+  const text::TextModel& model = file->plan().text;
+  auto tokenizer = model.empty() ? nullptr : std::make_shared<const text::Tokenizer>(model);
+  return make_text_tools(std::move(file), std::move(tokenizer));
 }
 
 Engine::TextTools::TextTools(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -57,6 +64,10 @@ std::vector<int32_t> Engine::TextTools::encode(std::string_view text, bool add_s
 
 std::string Engine::TextTools::decode(std::span<const int32_t> ids) const {
   return state_->need_tokenizer().decode(ids, /*skip_special=*/true);
+}
+
+std::string Engine::TextTools::apply_chat_template(const ChatInput&) const {
+  throw Error(Code::kUnsupported, "conversations as JSON are not supported yet");
 }
 
 std::string Engine::TextTools::apply_chat_template(const std::vector<ChatMessage>& messages,

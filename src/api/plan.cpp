@@ -45,6 +45,11 @@ PlanSummary summarise(const plan::PlanFile& file) {
   if (!p.kv_layout.slots().empty()) {
     s.kv_format = dtype_name(p.kv_layout.slots()[0].k_format.storage);
   }
+  s.sampling.temperature = p.generation.temperature;
+  s.sampling.top_p = p.generation.top_p;
+  s.sampling.top_k = static_cast<int32_t>(p.generation.top_k);
+  s.sampling.min_p = p.generation.min_p;
+  s.sampling.repetition_penalty = p.generation.repetition_penalty;
   s.has_tokenizer = !p.text.empty();
   s.has_chat_template = !p.text.chat_template.empty();
   return s;

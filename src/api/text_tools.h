@@ -9,8 +9,8 @@
 
 namespace kvern {
 
-// `tokenizer` is null when the plan has none; both arguments outlive the result.
-std::unique_ptr<Engine::TextTools> make_text_tools(std::shared_ptr<const plan::PlanFile> file,
-                                                   const text::Tokenizer* tokenizer);
+// `tokenizer` is null when the plan has none.
+std::unique_ptr<Engine::TextTools> make_text_tools(
+    std::shared_ptr<const plan::PlanFile> file, std::shared_ptr<const text::Tokenizer> tokenizer);
 
 }  // namespace kvern

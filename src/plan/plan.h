@@ -41,6 +41,8 @@ struct GenerationDefaults {
   double temperature = 0.0;
   double top_p = 1.0;
   int64_t top_k = 0;
+  double min_p = 0.0;
+  double repetition_penalty = 1.0;
 };
 
 struct Plan {

@@ -102,6 +102,8 @@ void write_generation(WireWriter& out, const GenerationDefaults& generation) {
   out.number(generation.temperature);
   out.number(generation.top_p);
   out.number(generation.top_k);
+  out.number(generation.min_p);
+  out.number(generation.repetition_penalty);
 }
 
 void read_generation(WireReader& in, GenerationDefaults& generation) {
@@ -110,6 +112,9 @@ void read_generation(WireReader& in, GenerationDefaults& generation) {
   generation.temperature = in.number<double>("temperature");
   generation.top_p = in.number<double>("top_p");
   generation.top_k = in.number<int64_t>("top_k");
+  if (in.remaining() == 0) return;  // plans of 0.1 end here
+  generation.min_p = in.number<double>("min_p");
+  generation.repetition_penalty = in.number<double>("repetition_penalty");
 }
 
 void read_tactics(WireReader& in, Plan& plan) {
