@@ -132,11 +132,13 @@ TEST(KvAttention, Cases) {
     SCOPED_TRACE(c.line());
     const KvAttentionDesc desc = desc_of(c);
     KvWorld world(desc, desc.heads, c.integers("lengths"));
+    std::map<std::string, Rows> of_id;
     for (const Candidate& candidate : testing::runnable("kv_attention", desc)) {
       SCOPED_TRACE(candidate.name);
       const Rows whole =
           attend(world, desc, candidate.name, testing::chunked(world.lengths(), 512), 1);
       expect_right(world, desc, candidate, whole);
+      expect_same(whole, of_id.emplace(candidate.numerics, whole).first->second);
       for (const int64_t chunk : c.integers("chunks")) {
         for (const int threads : {1, 2, 3}) {
           SCOPED_TRACE(fmt::format("chunk {}, {} threads", chunk, threads));

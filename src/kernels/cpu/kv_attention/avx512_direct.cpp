@@ -3,23 +3,15 @@
 #include <array>
 #include <utility>
 
-#include "kernels/cpu/kv_attention/avx512_blocks.h"
+#include "kernels/cpu/kv_attention/avx512.h"
 #include "kernels/cpu/kv_attention/avx512_load.h"
 
-namespace kvern::kernels::cpu {
+namespace kvern::kernels::cpu::avx512 {
 namespace {
-
-struct Direct {
-  const KvRange& range;
-  const SplitSource& from;
-  const float* weights;  // [rows, kSplitTokens]
-  int64_t padded_dim;
-  float* out;  // [rows, padded_dim]
-};
 
 // Columns [column, column + 16 * kVectors): the FMAs of pv_block over a staged V, in its order.
 template <DType kStorage, int kRows, int kVectors>
-[[gnu::target("avx512f,avx512bw,avx512vl")]] void weigh(const Direct& d, int64_t column) {
+[[gnu::target("avx512f,avx512bw,avx512vl")]] void weigh(const PvDirect& d, int64_t column) {
   __m512 sum[kRows][kVectors];
   for (int r = 0; r < kRows; ++r) {
     for (int c = 0; c < kVectors; ++c) sum[r][c] = _mm512_setzero_ps();
@@ -45,7 +37,7 @@ template <DType kStorage, int kRows, int kVectors>
   }
 }
 
-using Weigh = void (*)(const Direct& direct, int64_t column);
+using Weigh = void (*)(const PvDirect& direct, int64_t column);
 
 template <DType kStorage, int kVectors, int... kRows>
 constexpr std::array<Weigh, kBlockRows> weigh_table(std::integer_sequence<int, kRows...>) {
@@ -53,7 +45,7 @@ constexpr std::array<Weigh, kBlockRows> weigh_table(std::integer_sequence<int, k
 }
 
 template <DType kStorage>
-void weigh_all(const Direct& direct, int64_t rows) {
+void weigh_all(const PvDirect& direct, int64_t rows) {
   constexpr auto kRows = std::make_integer_sequence<int, kBlockRows>();
   static constexpr auto kFour = weigh_table<kStorage, 4>(kRows);
   static constexpr auto kOne = weigh_table<kStorage, 1>(kRows);
@@ -67,19 +59,19 @@ void weigh_all(const Direct& direct, int64_t rows) {
 
 }  // namespace
 
-void pv_direct(const KvRange& range, const SplitSource& from, const float* weights, int64_t rows,
-               int64_t padded_dim, float* out) {
-  const Direct direct{range, from, weights, padded_dim, out};
-  switch (range.storage) {
+void pv_direct(const PvDirect& direct, int64_t rows) {
+  switch (direct.range.storage) {
     case DType::kF32:
       return weigh_all<DType::kF32>(direct, rows);
     case DType::kF16:
       return weigh_all<DType::kF16>(direct, rows);
     case DType::kBf16:
       return weigh_all<DType::kBf16>(direct, rows);
-    default:
+    case DType::kI8:
       return weigh_all<DType::kI8>(direct, rows);
+    default:
+      return weigh_all<DType::kF8E4M3>(direct, rows);
   }
 }
 
-}  // namespace kvern::kernels::cpu
+}  // namespace kvern::kernels::cpu::avx512

@@ -1,12 +1,11 @@
-#include "kernels/cpu/kv_attention/avx512_stage.h"
-
+// Splits brought from their pages into the order that the products want.
 #include <algorithm>
-#include <cstring>
 
 #include "kernels/cpu/avx512_math.h"
+#include "kernels/cpu/kv_attention/avx512.h"
 #include "kernels/cpu/kv_attention/avx512_load.h"
 
-namespace kvern::kernels::cpu {
+namespace kvern::kernels::cpu::avx512 {
 namespace {
 
 // rows[i] lane j -> rows[j] lane i, 4 bytes each. Unrolled, or the arrays live in memory.
@@ -40,6 +39,21 @@ namespace {
   }
 }
 
+// 32 codes of f8e4m3 as bf16, which holds each exactly.
+[[gnu::target("avx512f,avx512bw"), gnu::always_inline]] inline __m512i bf16_of_f8(__m256i codes) {
+  // bf16 of 0 to 7 times 2^-9, the numbers below its normal ones.
+  const __m512i small = _mm512_castsi128_si512(
+      _mm_setr_epi16(0, 0x3b00, 0x3b80, 0x3bc0, 0x3c00, 0x3c20, 0x3c40, 0x3c60));
+  const __m512i code = _mm512_cvtepi8_epi16(codes);
+  const __m512i magnitude = _mm512_and_si512(code, _mm512_set1_epi16(0x7f));
+  const __m512i sign = _mm512_and_si512(code, _mm512_set1_epi16(-0x8000));
+  const __m512i normal =
+      _mm512_add_epi16(_mm512_slli_epi16(magnitude, 4), _mm512_set1_epi16(0x3c00));
+  const __mmask32 is_small = _mm512_cmplt_epi16_mask(magnitude, _mm512_set1_epi16(8));
+  const __m512i value = _mm512_mask_permutexvar_epi16(normal, is_small, magnitude, small);
+  return _mm512_or_si512(value, sign);
+}
+
 // Steps [step, step + 16) of a row of K: 32 bf16 or 16 f32.
 template <QkInput kInput, DType kStorage>
 [[gnu::target("avx512f,avx512bw,avx512vl"), gnu::always_inline]] inline __m512i load_steps(
@@ -51,6 +65,10 @@ template <QkInput kInput, DType kStorage>
     const int64_t left = range.dim - 2 * step;
     const __mmask32 mask = left >= 32 ? ~__mmask32{0} : (__mmask32{1} << left) - 1;
     return _mm512_maskz_loadu_epi16(mask, codes + 4 * step);
+  } else if constexpr (kStorage == DType::kF8E4M3) {
+    const int64_t left = range.dim - 2 * step;
+    const __mmask32 mask = left >= 32 ? ~__mmask32{0} : (__mmask32{1} << left) - 1;
+    return bf16_of_f8(_mm256_maskz_loadu_epi8(mask, codes + 2 * step));
   } else {
     __m256i half[2];
     for (int64_t part = 0; part < 2; ++part) {
@@ -153,9 +171,14 @@ template <DType kStorage>
 void stage_k(QkInput input, const KvRange& range, const SplitSource& from, float* k,
              float* k_scale) {
   if (input == QkInput::kBf16) {
-    if (range.storage == DType::kBf16)
+    if (range.storage == DType::kBf16) {
       return stage_k_of<QkInput::kBf16, DType::kBf16>(range, from, k);
-    stage_k_of<QkInput::kBf16, DType::kI8>(range, from, k);
+    }
+    if (range.storage == DType::kI8) {
+      stage_k_of<QkInput::kBf16, DType::kI8>(range, from, k);
+    } else {
+      stage_k_of<QkInput::kBf16, DType::kF8E4M3>(range, from, k);
+    }
     return stage_scales(range, from, k_scale);
   }
   switch (range.storage) {
@@ -165,8 +188,10 @@ void stage_k(QkInput input, const KvRange& range, const SplitSource& from, float
       return stage_k_of<QkInput::kF32, DType::kF16>(range, from, k);
     case DType::kBf16:
       return stage_k_of<QkInput::kF32, DType::kBf16>(range, from, k);
-    default:
+    case DType::kI8:
       return stage_k_of<QkInput::kF32, DType::kI8>(range, from, k);
+    default:
+      return stage_k_of<QkInput::kF32, DType::kF8E4M3>(range, from, k);
   }
 }
 
@@ -178,9 +203,11 @@ void stage_v(const KvRange& range, const SplitSource& from, int64_t padded_dim, 
       return stage_v_of<DType::kF16>(range, from, padded_dim, v);
     case DType::kBf16:
       return stage_v_of<DType::kBf16>(range, from, padded_dim, v);
-    default:
+    case DType::kI8:
       return stage_v_of<DType::kI8>(range, from, padded_dim, v);
+    default:
+      return stage_v_of<DType::kF8E4M3>(range, from, padded_dim, v);
   }
 }
 
-}  // namespace kvern::kernels::cpu
+}  // namespace kvern::kernels::cpu::avx512

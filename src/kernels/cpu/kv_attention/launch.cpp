@@ -6,8 +6,9 @@
 // Reads kv_heads * (K + V bytes) per position and tile: bandwidth-bound in decode, where a tile is
 // one token; compute-bound in prefill (per row and position dim_k / 32 dot products and dim_v / 16
 // FMAs).
-#include "kernels/cpu/kv_attention/avx512_task.h"
-#include "kernels/cpu/kv_attention/impls.h"
+#include "kernels/cpu/kv_attention/launch.h"
+
+#include "kernels/cpu/kv_attention/task.h"
 #include "kernels/cpu/launch.h"
 
 namespace kvern::kernels::cpu {
@@ -20,10 +21,10 @@ struct Launch {
   TaskShape shape;
   std::vector<QueryTile> tiles;
 
-  Launch(const KvAttentionDesc& d, const KvAttentionArgs& a, QkInput input)
+  Launch(const KvAttentionDesc& d, const KvAttentionArgs& a, const Isa& isa, QkInput input)
       : desc(d),
         args(a),
-        shape(d, input),
+        shape(d, isa, input),
         tiles(cut_tiles(d, *a.step, static_cast<int32_t>(shape.tile_tokens()))) {}
 
   int64_t num_tasks() const { return static_cast<int64_t>(tiles.size()) * desc.kv_heads; }
@@ -127,7 +128,8 @@ class SplitLaunch {
       for (int64_t row = first.first_row; row < first.first_row + first.rows; ++row) {
         for (int64_t split = 1; split < num_splits; ++split) {
           const int64_t part = row + split * first.rows;
-          combine_row(totals_[row], out(row), totals_[part], out(part), launch_.shape.padded_v);
+          launch_.shape.isa.combine_row(totals_[row], out(row), totals_[part], out(part),
+                                        launch_.shape.padded_v);
         }
         task.finish(row - first.first_row, totals_[row], out(row));
       }
@@ -141,10 +143,13 @@ class SplitLaunch {
   float* out_ = nullptr;
 };
 
-void run(const KvAttentionDesc& desc, const KvAttentionArgs& args, QkInput input) {
+}  // namespace
+
+void launch_attention(const KvAttentionDesc& desc, const KvAttentionArgs& args, const Isa& isa,
+                      QkInput input) {
   constexpr int64_t kSerialNs = 15'000;
   constexpr int64_t kMaxPartialFloats = int64_t{4} << 20;
-  const Launch launch(desc, args, input);
+  const Launch launch(desc, args, isa, input);
   device::CpuStream& stream = cpu_stream(args.stream);
   ThreadPool& pool = stream.pool();
   const int64_t thread_floats = launch.shape.thread_floats();
@@ -169,43 +174,6 @@ void run(const KvAttentionDesc& desc, const KvAttentionArgs& args, QkInput input
   pool.parallel_for(launch.num_tasks(), [&](int64_t task, int thread) {
     launch.task(task, memory + thread * thread_floats).run_all();
   });
-}
-
-// Formats that the staging knows.
-Verdict supports_formats(const KvAttentionDesc& desc) {
-  if (desc.softcap > 0.0f) return Verdict::no("softcap has the plain implementation only");
-  for (const KvFormat& format : {desc.k_format(), desc.v_format()}) {
-    if (format.storage == DType::kF8E4M3) {
-      return Verdict::no("f8e4m3 has the plain implementation only");
-    }
-    if (format.storage == DType::kI8 && format.group % 16 != 0) {
-      return Verdict::no("wants i8 groups that are multiples of 16");
-    }
-  }
-  return Verdict::yes();
-}
-
-}  // namespace
-
-Verdict supports_kv_attention_bf16(const KvAttentionDesc& desc) {
-  if (desc.k_storage != DType::kBf16 && desc.k_storage != DType::kI8) {
-    return Verdict::no("takes K in bf16 or i8");
-  }
-  Verdict formats = supports_formats(desc);
-  return formats.supported ? needs_avx512_bf16() : formats;
-}
-
-Verdict supports_kv_attention_f32(const KvAttentionDesc& desc) {
-  Verdict formats = supports_formats(desc);
-  return formats.supported ? needs_avx512() : formats;
-}
-
-void kv_attention_bf16(const KvAttentionDesc& desc, const KvAttentionArgs& args) {
-  run(desc, args, QkInput::kBf16);
-}
-
-void kv_attention_f32(const KvAttentionDesc& desc, const KvAttentionArgs& args) {
-  run(desc, args, QkInput::kF32);
 }
 
 }  // namespace kvern::kernels::cpu

@@ -1,4 +1,4 @@
-// One split of one KV head, brought from its pages into the order that the dot products want.
+// A split of one KV head: where its positions lie, and how they lie once staged.
 #pragma once
 
 #include "kernels/cpu/kv/codec.h"
@@ -6,6 +6,7 @@
 
 namespace kvern::kernels::cpu {
 
+// Positions that lie side by side in a staged split, whatever the width of the vectors.
 inline constexpr int64_t kLanes = 16;
 inline constexpr int64_t kSplitBlocks = kSplitTokens / kLanes;
 
@@ -21,8 +22,7 @@ inline int64_t dot_steps(QkInput input, int64_t dim) {
 // buffers (decode at 2,000 tokens, one thread: none 6.9 ms, L1 6.9, L2 4.7; 64 and 128 ahead: 5.0).
 inline constexpr int64_t kAheadTokens = 32;
 
-// Where the positions of a split lie; only [begin, end) of the arrays is set and read, and
-// [end, ahead_end) asked for.
+// Only [begin, end) of the arrays is set and read, and [end, ahead_end) asked for.
 struct SplitSource {
   int64_t begin = 0;  // relative to the split's first position
   int64_t end = 0;
@@ -32,13 +32,5 @@ struct SplitSource {
   const std::byte* v[kSplitTokens + kAheadTokens];
   const std::byte* v_scale[kSplitTokens + kAheadTokens];
 };
-
-// k: [kSplitBlocks][steps][16 positions] of 4 bytes. With bf16 input, i8 codes come as bf16, which
-// is exact, and their scales apart: k_scale [kSplitBlocks][groups][16]. Positions outside
-// [begin, end) of a block that is touched hold those of another.
-void stage_k(QkInput input, const KvRange& range, const SplitSource& from, float* k,
-             float* k_scale);
-// v: [kSplitTokens][padded_dim], columns beyond dim zero.
-void stage_v(const KvRange& range, const SplitSource& from, int64_t padded_dim, float* v);
 
 }  // namespace kvern::kernels::cpu

@@ -9,8 +9,8 @@ namespace {
 constexpr Impl<KvAttentionDesc, KvAttentionArgs> kKvAttentionCpu[] = {
     {"cpu.kv_attention.avx512bf16", "bf16.k2.f32.split128", cpu::supports_kv_attention_bf16,
      cpu::kv_attention_bf16},
-    {"cpu.kv_attention.avx512", "f32.k1.f32.split128", cpu::supports_kv_attention_f32,
-     cpu::kv_attention_f32},
+    {"cpu.kv_attention.avx512", "f32.k1.f32.split128", cpu::supports_kv_attention_avx512,
+     cpu::kv_attention_avx512},
     {"cpu.kv_attention.plain", "f32.lanes8.libm.split128", cpu::supports_any,
      cpu::kv_attention_plain},
 };

@@ -1,4 +1,4 @@
-#include "kernels/cpu/kv_attention/avx512_task.h"
+#include "kernels/cpu/kv_attention/task.h"
 
 namespace kvern::kernels::cpu {
 
@@ -14,10 +14,10 @@ Task::Task(const KvAttentionDesc& desc, const TaskShape& shape, const KvAttentio
       direct_(tile.tokens == 1 && shape.group <= kBlockRows),
       w_(shape, memory) {
   for (int64_t row = 0; row < rows_; ++row) {
-    stage_q(shape.input,
-            args.q + (tile.first_row + row / shape.group) * args.q_stride +
-                (kv_head * shape.group + row % shape.group) * desc.dim_k,
-            desc.dim_k, w_.q + row * shape.steps);
+    shape.isa.stage_q(shape.input,
+                      args.q + (tile.first_row + row / shape.group) * args.q_stride +
+                          (kv_head * shape.group + row % shape.group) * desc.dim_k,
+                      desc.dim_k, w_.q + row * shape.steps);
   }
 }
 
@@ -34,7 +34,8 @@ void Task::run_all() {
   std::fill_n(w_.totals, rows_, RowTotal{});
   for (int64_t split = first_split(); split < end_split(); ++split) {
     run_split(split, [&](int64_t row, const RowTotal& part, const float* part_out) {
-      combine_row(w_.totals[row], w_.out + row * shape_.padded_v, part, part_out, shape_.padded_v);
+      shape_.isa.combine_row(w_.totals[row], w_.out + row * shape_.padded_v, part, part_out,
+                             shape_.padded_v);
     });
   }
   for (int64_t row = 0; row < rows_; ++row)
@@ -42,9 +43,9 @@ void Task::run_all() {
 }
 
 void Task::finish(int64_t row, const RowTotal& total, const float* out) const {
-  finish_row(total, out, desc_.dim_v,
-             args_.y + (tile_.first_row + row / shape_.group) * args_.y_stride +
-                 (kv_head_ * shape_.group + row % shape_.group) * desc_.dim_v);
+  shape_.isa.finish_row(total, out, desc_.dim_v,
+                        args_.y + (tile_.first_row + row / shape_.group) * args_.y_stride +
+                            (kv_head_ * shape_.group + row % shape_.group) * desc_.dim_v);
 }
 
 Task::Range Task::seen(int64_t row) const {
@@ -78,8 +79,8 @@ void Task::stage() {
     }
     p += count;
   }
-  stage_k(shape_.input, shape_.k, from, w_.k, w_.k_scale);
-  if (!direct_) stage_v(shape_.v, from, shape_.padded_v, w_.v);
+  shape_.isa.stage_k(shape_.input, shape_.k, from, w_.k, w_.k_scale);
+  if (!direct_) shape_.isa.stage_v(shape_.v, from, shape_.padded_v, w_.v);
 }
 
 void Task::run_block(int64_t first, int64_t last, Take take) {
@@ -97,7 +98,8 @@ void Task::run_block(int64_t first, int64_t last, Take take) {
   RowTotal totals[kBlockRows];
   for (int64_t r = 0; r < count; ++r) {
     totals[r] = each[r].begin < each[r].end
-                    ? softmax_row(w_.scores + r * kSplitTokens, each[r].begin, each[r].end)
+                    ? shape_.isa.softmax_row(w_.scores + r * kSplitTokens, each[r].begin,
+                                             each[r].end, desc_.softcap)
                     : RowTotal{};
   }
   weigh(count, each, all);
@@ -116,22 +118,26 @@ void Task::score(int64_t first, int64_t count, Range any) const {
                       .groups = scaled ? shape_.scale_groups : 1,
                       .scale = desc_.scale,
                       .scores = w_.scores};
-  qk_block(shape_.input, block, count, any.begin / kLanes, (any.end + kLanes - 1) / kLanes);
+  shape_.isa.qk_block(shape_.input, block, count, any.begin / kLanes,
+                      (any.end + kLanes - 1) / kLanes);
 }
 
 // Positions that all rows see go through the wide kernel, the others row by row before and after.
 void Task::weigh(int64_t count, const Range* each, Range all) const {
   const int64_t width = shape_.padded_v;
-  if (direct_) return pv_direct(shape_.v, from_, w_.scores, count, width, w_.part_out);
+  if (direct_) {
+    return shape_.isa.pv_direct({shape_.v, from_, w_.scores, width, w_.part_out}, count);
+  }
   std::fill_n(w_.part_out, count * width, 0.0f);
   const auto one = [&](int64_t r, int64_t begin, int64_t end) {
     if (begin >= end) return;
-    pv_block(w_.scores + r * kSplitTokens, w_.v, width, 1, begin, end, w_.part_out + r * width);
+    shape_.isa.pv_block(
+        {w_.scores + r * kSplitTokens, w_.v, width, begin, end, w_.part_out + r * width}, 1);
   };
   const bool joint = all.begin < all.end;
   for (int64_t r = 0; r < count; ++r) one(r, each[r].begin, joint ? all.begin : each[r].end);
   if (!joint) return;
-  pv_block(w_.scores, w_.v, width, count, all.begin, all.end, w_.part_out);
+  shape_.isa.pv_block({w_.scores, w_.v, width, all.begin, all.end, w_.part_out}, count);
   for (int64_t r = 0; r < count; ++r) one(r, all.end, each[r].end);
 }
 

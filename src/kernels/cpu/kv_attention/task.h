@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/function_ref.h"
-#include "kernels/cpu/kv_attention/avx512_blocks.h"
+#include "kernels/cpu/kv_attention/isa.h"
 #include "kernels/cpu/kv_attention/tiles.h"
 
 namespace kvern::kernels::cpu {
@@ -14,6 +14,7 @@ inline constexpr int64_t kTileRows = 48;
 
 // What every task of a launch shares.
 struct TaskShape {
+  const Isa& isa;
   QkInput input;
   KvRange k, v;
   int64_t group;  // query heads per KV head
@@ -23,8 +24,9 @@ struct TaskShape {
   int64_t padded_v;
   int64_t block_rows;
 
-  TaskShape(const KvAttentionDesc& desc, QkInput qk_input)
-      : input(qk_input),
+  TaskShape(const KvAttentionDesc& desc, const Isa& instructions, QkInput qk_input)
+      : isa(instructions),
+        input(qk_input),
         k(KvRange::k_of(desc)),
         v(KvRange::v_of(desc)),
         group(desc.heads / desc.kv_heads),
