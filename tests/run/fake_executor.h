@@ -38,17 +38,32 @@ class FakeExecutor final : public exec::Executor {
                 part.start, context.size());
     KVERN_CHECK(part.count == static_cast<int32_t>(part.ids.size()) && part.count > 0);
     check_pages(part, lease);
-    step::SequenceResult result{part.seq, {}, {}};
+    step::SequenceResult result;
+    result.seq = part.seq;
     for (int32_t i = 0; i < part.count; ++i) {
       context.push_back(part.ids[static_cast<size_t>(i)]);
-      for (const int32_t row : part.logits_rows) {
-        if (row == i) add_logits(context, result.logits);
+      for (size_t r = 0; r < part.logits_rows.size(); ++r) {
+        if (part.logits_rows[r] == i) add_row(part, r, context, result);
       }
     }
     if (part.logits == step::LogitsWanted::kLast && part.purpose == step::Purpose::kSample) {
       result.sampled = next_token_(context);
+      if (part.num_logprobs >= 0) result.logprobs.push_back({{*result.sampled, -1.0f}, {}});
     }
     return result;
+  }
+
+  // kLogprobs: the log-probability of an id is minus the context's length.
+  void add_row(const step::SequenceInput& part, size_t row, const std::vector<int32_t>& context,
+               step::SequenceResult& result) const {
+    if (part.purpose != step::Purpose::kLogprobs) return add_logits(context, result.logits);
+    int32_t id = part.targets.at(row);
+    if (id == step::kToBeSampled) {
+      id = next_token_(context);
+      result.sampled = id;
+      if (part.num_logprobs < 0) return;
+    }
+    result.logprobs.push_back({{id, -static_cast<float>(context.size())}, {}});
   }
 
   void check_pages(const step::SequenceInput& part, const kv::Lease& lease) const {

@@ -17,6 +17,37 @@ struct Scheduler::Step {
   int32_t rows_left = 0;
 };
 
+namespace {
+
+// Rows of logits that the part's tokens owe, as Sequence::limit_to_rows counts them.
+int32_t ask_for_rows(const Sequence& sequence, step::SequenceInput& part) {
+  const bool samples = !sequence.exports() && part.count == sequence.remaining();
+  if (sequence.exports()) {
+    const std::vector<int32_t>& rows = sequence.request.export_rows;
+    for (size_t r = sequence.next_row; r < rows.size() && rows[r] < part.start + part.count; ++r) {
+      part.logits_rows.push_back(rows[r] - part.start);
+    }
+  } else if (const int32_t rows = sequence.prompt_rows(part.count); rows > 0) {
+    part.purpose = step::Purpose::kLogprobs;
+    const int32_t first = std::max(part.start, sequence.next_prompt_row);
+    for (int32_t at = first; at < first + rows; ++at) {
+      part.logits_rows.push_back(at - part.start);
+      part.targets.push_back(sequence.ids[static_cast<size_t>(at) + 1]);
+    }
+    if (samples) {
+      part.logits_rows.push_back(part.count - 1);
+      part.targets.push_back(step::kToBeSampled);
+    }
+  } else if (samples) {
+    part.logits = step::LogitsWanted::kLast;
+    return 1;
+  }
+  if (!part.logits_rows.empty()) part.logits = step::LogitsWanted::kList;
+  return static_cast<int32_t>(part.logits_rows.size());
+}
+
+}  // namespace
+
 step::StepBatch Scheduler::next(std::span<const int32_t> available) {
   KVERN_CHECK(available.size() == options_.page_tokens.size(), "{} KV groups, {} page lengths",
               available.size(), options_.page_tokens.size());
@@ -181,8 +212,11 @@ void Scheduler::resolve_deadlock(Step& step) {
 void Scheduler::add_part(Step& step, Sequence& sequence, int32_t count) {
   const SeqId id = sequence.request.id;
   if (!sequence.started) {
-    step.batch.opened.push_back({id, sequence.request.sampling});
-    events_.push_back({id, EventKind::kStarted, -1, 0, {}, {}, {}});
+    step.batch.opened.push_back({id, sequence.request.sampling, {}, {}});
+    if (sequence.request.sampling.repeats_matter()) {
+      step.batch.opened.back().prompt_ids = sequence.request.prompt_ids;
+    }
+    events_.push_back({id, EventKind::kStarted, -1, 0, {}, {}, {}, {}, {}});
     sequence.started = true;
   }
   step::SequenceInput part;
@@ -190,19 +224,10 @@ void Scheduler::add_part(Step& step, Sequence& sequence, int32_t count) {
   part.start = sequence.computed;
   part.count = count;
   part.purpose = sequence.request.purpose;
+  part.num_logprobs = sequence.request.num_logprobs;
   const auto first = sequence.ids.begin() + sequence.computed;
   part.ids.assign(first, first + count);
-  if (sequence.exports()) {
-    const std::vector<int32_t>& rows = sequence.request.export_rows;
-    for (size_t r = sequence.next_row; r < rows.size() && rows[r] < part.start + count; ++r) {
-      part.logits_rows.push_back(rows[r] - part.start);
-    }
-    if (!part.logits_rows.empty()) part.logits = step::LogitsWanted::kList;
-    step.rows_left -= static_cast<int32_t>(part.logits_rows.size());
-  } else if (count == sequence.remaining()) {
-    part.logits = step::LogitsWanted::kLast;
-    --step.rows_left;
-  }
+  step.rows_left -= ask_for_rows(sequence, part);
   kv::Need need{id, {}};
   bool grows = false;
   for (size_t g = 0; g < step.pages_left.size(); ++g) {

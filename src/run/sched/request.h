@@ -26,6 +26,10 @@ struct Request {
   // kExport: no token is sampled; logits of `export_rows` come out as the prompt passes.
   step::Purpose purpose = step::Purpose::kSample;
   std::vector<int32_t> export_rows;  // ascending positions of the prompt
+  int32_t num_logprobs = -1;         // as kvern::Request
+  // Every token of the prompt is computed, those of the prefix cache too: rows come from nowhere
+  // else.
+  bool prompt_logprobs = false;
 };
 
 enum class FinishReason : uint8_t {
@@ -41,10 +45,11 @@ enum class FinishReason : uint8_t {
 const char* finish_reason_name(FinishReason reason);
 
 enum class EventKind : uint8_t {
-  kStarted,   // its first tokens are in a batch
-  kToken,     // `token` was sampled
-  kLogits,    // `logits` of the rows from `first_row` of export_rows on
-  kFinished,  // the last one; `reason`, and `message` where the reason is a failure
+  kStarted,         // its first tokens are in a batch
+  kToken,           // `token` was sampled; `logprobs` holds its own where they were asked for
+  kLogits,          // `logits` of the rows from `first_row` of export_rows on
+  kPromptLogprobs,  // `logprobs` of the prompt's tokens from position `first_row` on
+  kFinished,        // the last one; `reason`, and `message` where the reason is a failure
 };
 
 struct Event {
@@ -56,6 +61,7 @@ struct Event {
   FinishReason reason = FinishReason::kNone;
   std::string message;
   Code code = Code::kInternal;  // whose fault a failure is
+  std::vector<TokenLogprobs> logprobs;
 };
 
 }  // namespace kvern::sched

@@ -77,19 +77,48 @@ void Scheduler::apply_part(const step::SequenceInput& part, const step::Sequence
     const auto first_row = static_cast<int32_t>(sequence->next_row);
     sequence->next_row += part.logits_rows.size();
     if (!part.logits_rows.empty()) {
-      events_.push_back({part.seq, EventKind::kLogits, -1, first_row, result.logits, {}, {}});
+      events_.push_back(
+          {part.seq, EventKind::kLogits, -1, first_row, result.logits, {}, {}, {}, {}});
     }
     if (sequence->remaining() == 0) end(*sequence, FinishReason::kExported, "");
   } else if (part.logits != step::LogitsWanted::kNone) {
-    KVERN_CHECK(result.sampled.has_value(), "sequence {} has no sample", part.seq.value);
-    take_sample(*sequence, *result.sampled);
+    std::vector<TokenLogprobs> logprobs = take_prompt_logprobs(*sequence, part, result);
+    if (!result.failure.empty()) {
+      return end(*sequence, FinishReason::kFailed, result.failure, result.failure_code);
+    }
+    const bool samples = part.targets.empty() || part.targets.back() == step::kToBeSampled;
+    KVERN_CHECK(result.sampled.has_value() == samples, "sequence {}: a sample without need of one",
+                part.seq.value);
+    if (samples) take_sample(*sequence, *result.sampled, std::move(logprobs));
   }
 }
 
-void Scheduler::take_sample(Sequence& sequence, int32_t token) {
+// Tells those of the prompt; gives back that of the sampled token.
+std::vector<TokenLogprobs> Scheduler::take_prompt_logprobs(Sequence& sequence,
+                                                           const step::SequenceInput& part,
+                                                           const step::SequenceResult& result) {
+  const auto rows = static_cast<ptrdiff_t>(part.targets.size()) -
+                    std::count(part.targets.begin(), part.targets.end(), step::kToBeSampled);
+  if (rows == 0) return result.logprobs;
+  KVERN_CHECK(static_cast<ptrdiff_t>(result.logprobs.size()) >= rows,
+              "sequence {}: {} log-probabilities of {}", part.seq.value, result.logprobs.size(),
+              rows);
+  Event event;
+  event.seq = part.seq;
+  event.kind = EventKind::kPromptLogprobs;
+  event.first_row = part.start + part.logits_rows[0] + 1;
+  event.logprobs.assign(result.logprobs.begin(), result.logprobs.begin() + rows);
+  events_.push_back(std::move(event));
+  sequence.next_prompt_row = part.start + part.logits_rows[0] + static_cast<int32_t>(rows);
+  return {result.logprobs.begin() + rows, result.logprobs.end()};
+}
+
+void Scheduler::take_sample(Sequence& sequence, int32_t token,
+                            std::vector<TokenLogprobs> logprobs) {
   if (sequence.stops_at(token)) return end(sequence, FinishReason::kStop, "");
   sequence.ids.push_back(token);
-  events_.push_back({sequence.request.id, EventKind::kToken, token, 0, {}, {}, {}});
+  events_.push_back(
+      {sequence.request.id, EventKind::kToken, token, 0, {}, {}, {}, {}, std::move(logprobs)});
   if (sequence.answer_tokens() >= sequence.request.max_new_tokens) {
     return end(sequence, FinishReason::kLength, "");
   }
@@ -118,7 +147,7 @@ void Scheduler::end(Sequence& sequence, FinishReason reason, const std::string& 
   const SeqId id = sequence.request.id;
   if (sequence.computed > 0) to_release_.push_back({id, std::exchange(sequence.computed, 0)});
   if (sequence.started) to_close_.push_back(id);
-  events_.push_back({id, EventKind::kFinished, -1, 0, {}, reason, message, code});
+  events_.push_back({id, EventKind::kFinished, -1, 0, {}, reason, message, code, {}});
 }
 
 void Scheduler::drop_ended() {

@@ -104,7 +104,10 @@ class Scheduler {
   void note_release(Step& step, Release release);
 
   void apply_part(const step::SequenceInput& part, const step::SequenceResult& result);
-  void take_sample(Sequence& sequence, int32_t token);
+  std::vector<TokenLogprobs> take_prompt_logprobs(Sequence& sequence,
+                                                  const step::SequenceInput& part,
+                                                  const step::SequenceResult& result);
+  void take_sample(Sequence& sequence, int32_t token, std::vector<TokenLogprobs> logprobs);
   void end(Sequence& sequence, FinishReason reason, const std::string& message,
            Code code = Code::kInternal);
   void drop_ended();

@@ -13,10 +13,11 @@ struct Sequence {
   explicit Sequence(Request r) : request(std::move(r)), ids(request.prompt_ids) {}
 
   Request request;
-  std::vector<int32_t> ids;  // prompt and answer so far
-  int32_t computed = 0;      // tokens whose K and V are in pages
-  int32_t scheduled = 0;     // tokens in the batch that runs now
-  size_t next_row = 0;       // of export_rows
+  std::vector<int32_t> ids;     // prompt and answer so far
+  int32_t computed = 0;         // tokens whose K and V are in pages
+  int32_t scheduled = 0;        // tokens in the batch that runs now
+  size_t next_row = 0;          // of export_rows
+  int32_t next_prompt_row = 0;  // position whose row was not asked for yet; with prompt_logprobs
   bool started = false;
   bool paused = false;
   bool ended = false;
@@ -33,9 +34,19 @@ struct Sequence {
     return std::find(request.stop_ids.begin(), request.stop_ids.end(), id) !=
            request.stop_ids.end();
   }
+  // Rows of the next `count` tokens that tell about the prompt's tokens behind them.
+  int32_t prompt_rows(int32_t count) const {
+    if (!request.prompt_logprobs) return 0;
+    const auto last = static_cast<int32_t>(request.prompt_ids.size()) - 1;  // foretells the answer
+    return std::max(0, std::min(computed + count, last) - std::max(computed, next_prompt_row));
+  }
   // The longest count <= `count` from `computed` on that asks for at most `rows` rows of logits.
   int32_t limit_to_rows(int32_t count, int32_t rows) const {
-    if (!exports()) return count == remaining() && rows == 0 ? count - 1 : count;
+    if (!exports()) {
+      const int32_t first = std::max(computed, next_prompt_row);
+      if (prompt_rows(count) > rows) return first + rows - computed;
+      return count == remaining() && prompt_rows(count) == rows ? count - 1 : count;
+    }
     const size_t beyond = next_row + static_cast<size_t>(rows);
     if (beyond >= request.export_rows.size()) return count;
     return std::min(count, request.export_rows[beyond] - computed);

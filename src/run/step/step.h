@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "kvern/error.h"
+#include "kvern/types.h"
 #include "run/kv/ids.h"
 #include "run/kv/page_pool.h"
 #include "tensor/dtype.h"
@@ -21,21 +23,29 @@ struct PageCopy {
   PageId dst;
 };
 
+// As kvern::Sampling says.
 struct SamplingParams {
-  float temperature =
-      0.0f;  // 0: greedy; anything else is refused at submit until the sampler is there
+  float temperature = 0.0f;  // 0: greedy
   float top_p = 1.0f;
   int32_t top_k = 0;
   float min_p = 0.0f;
   float repetition_penalty = 1.0f;
   float presence_penalty = 0.0f;
   float frequency_penalty = 0.0f;
+  std::vector<LogitBias> logit_bias;  // each id once
   uint64_t seed = 0;
+
+  bool repeats_matter() const { return repetition_penalty != 1.0f; }
+  bool counts_matter() const { return presence_penalty != 0.0f || frequency_penalty != 0.0f; }
 };
 
+// A sequence is opened before its first sample and again whenever its parameters or ids change
+// otherwise than by samples. Preemption alone changes nothing: what was opened stays.
 struct OpenedSequence {
   SeqId seq;
   SamplingParams sampling;
+  std::vector<int32_t> prompt_ids;  // for the repetition penalty; may be empty without one
+  std::vector<int32_t> answer_ids;  // sampled before; for all penalties
 };
 
 enum class InputKind : uint8_t { kIds, kPreviousSample };
@@ -52,9 +62,14 @@ struct SequenceInput {
   int32_t draft_count = 0;  // 0 today
   LogitsWanted logits = LogitsWanted::kNone;
   std::vector<int32_t> logits_rows;  // kList: offsets into this part
+  // kSample: the last row. kLogprobs: each row by its target. kExport: none, logits come out.
   Purpose purpose = Purpose::kSample;
-  int32_t num_logprobs = 0;  // kLogprobs
+  // kLogprobs: the id that follows each of logits_rows, to be told the log-probability of;
+  // kToBeSampled, for the last one alone: it is sampled.
+  std::vector<int32_t> targets;
+  int32_t num_logprobs = -1;  // likeliest ids told beside each; -1: nothing about sampled ids
 };
+inline constexpr int32_t kToBeSampled = -1;
 
 // A named tensor given or asked for beside ids; dims of symbols tokens | sequences | wanted.
 struct ExtraTensor {
@@ -86,8 +101,12 @@ struct StepBatch {
 
 struct SequenceResult {
   SeqId seq;
-  std::optional<int32_t> sampled;  // when logits were wanted for sampling
+  std::optional<int32_t> sampled;  // when logits were wanted for sampling, unless failure says why
   std::vector<float> logits;       // Purpose::kExport: [wanted rows, vocabulary]
+  // One per target, in order; then the sampled id's where num_logprobs >= 0.
+  std::vector<TokenLogprobs> logprobs;
+  std::string failure;  // not empty: no id could be sampled, and why
+  Code failure_code = Code::kInternal;
 };
 
 struct StepResult {

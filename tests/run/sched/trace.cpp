@@ -124,6 +124,7 @@ void Player::submit(SeqId id, const Words& words) {
   request.max_new_tokens = std::stoi(value("max"));
   if (words.contains("stop")) request.stop_ids = numbers(value("stop"));
   request.recompute_context = words.contains("recompute");
+  request.prompt_logprobs = words.contains("prompt_logprobs");
   if (words.contains("export")) {
     request.purpose = step::Purpose::kExport;
     request.export_rows = numbers(value("export"));
@@ -188,6 +189,10 @@ void Player::print_events() {
       case EventKind::kLogits:
         output_ +=
             fmt::format("logits row {} count {}\n", event.first_row, event.logits.size() / 2);
+        break;
+      case EventKind::kPromptLogprobs:
+        output_ += fmt::format("prompt log-probabilities from {} count {}\n", event.first_row,
+                               event.logprobs.size());
         break;
       case EventKind::kFinished:
         output_ += fmt::format("finished {}\n", finish_reason_name(event.reason));
