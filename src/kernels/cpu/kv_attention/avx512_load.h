@@ -1,4 +1,4 @@
-// Rows of pages into registers, and into L2 ahead of time.
+// Rows of pages into registers.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include "kernels/cpu/avx512_math.h"
 #include "kernels/cpu/kv_attention/split.h"
 
-namespace kvern::kernels::cpu {
+namespace kvern::kernels::cpu::avx512 {
 
 [[gnu::target("avx512f"), gnu::always_inline]] inline float scale_at(const std::byte* scales,
                                                                      int64_t group) {
@@ -45,16 +45,4 @@ template <DType kStorage>
   }
 }
 
-// Asks for the rows kAheadTokens after [begin, begin + kLanes). Always inline: g++ 12 drops calls
-// of a function that does nothing but prefetch.
-[[gnu::always_inline]] inline void ask_ahead(const SplitSource& from, const std::byte* const* rows,
-                                             int64_t row_bytes, int64_t begin) {
-  const int64_t end = std::min(begin + kAheadTokens + kLanes, from.ahead_end);
-  for (int64_t p = std::max(begin + kAheadTokens, from.begin); p < end; ++p) {
-    for (int64_t byte = 0; byte < row_bytes; byte += 64) {
-      _mm_prefetch(reinterpret_cast<const char*>(rows[p] + byte), _MM_HINT_T2);
-    }
-  }
-}
-
-}  // namespace kvern::kernels::cpu
+}  // namespace kvern::kernels::cpu::avx512

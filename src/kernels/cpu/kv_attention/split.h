@@ -1,6 +1,8 @@
 // A split of one KV head: where its positions lie, and how they lie once staged.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/cpu/kv/codec.h"
 #include "kernels/kv_attention.h"
 
@@ -32,5 +34,17 @@ struct SplitSource {
   const std::byte* v[kSplitTokens + kAheadTokens];
   const std::byte* v_scale[kSplitTokens + kAheadTokens];
 };
+
+// Asks for the rows, for L2, kAheadTokens after [begin, begin + kLanes). Always inline: g++ 12
+// drops calls of a function that does nothing but prefetch.
+[[gnu::always_inline]] inline void ask_ahead(const SplitSource& from, const std::byte* const* rows,
+                                             int64_t row_bytes, int64_t begin) {
+  const int64_t end = std::min(begin + kAheadTokens + kLanes, from.ahead_end);
+  for (int64_t p = std::max(begin + kAheadTokens, from.begin); p < end; ++p) {
+    for (int64_t byte = 0; byte < row_bytes; byte += 64) {
+      __builtin_prefetch(rows[p] + byte, 0, 1);
+    }
+  }
+}
 
 }  // namespace kvern::kernels::cpu

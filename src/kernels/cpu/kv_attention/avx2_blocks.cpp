@@ -1,0 +1,140 @@
+// The products: scores, and weighted sums of V staged or straight from its pages. Two vectors by
+// six rows keep 12 of the 16 registers in sums.
+#include <array>
+#include <utility>
+
+#include "kernels/cpu/kv_attention/avx2.h"
+#include "kernels/cpu/kv_attention/avx2_load.h"
+
+namespace kvern::kernels::cpu::avx2 {
+namespace {
+
+template <int kRows>
+[[gnu::target("avx2,fma")]] void qk(const QkBlock& b, int64_t block) {
+  __m256 sum[kRows][2];
+  for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = _mm256_setzero_ps();
+  const float* k = b.k + block * b.steps * kLanes;
+  for (int64_t step = 0; step < b.steps; ++step) {
+    const __m256 low = _mm256_loadu_ps(k + step * kLanes);
+    const __m256 high = _mm256_loadu_ps(k + step * kLanes + kHalf);
+    for (int r = 0; r < kRows; ++r) {
+      const __m256 q = _mm256_broadcast_ss(b.q + r * b.steps + step);
+      sum[r][0] = _mm256_fmadd_ps(q, low, sum[r][0]);
+      sum[r][1] = _mm256_fmadd_ps(q, high, sum[r][1]);
+    }
+  }
+  const __m256 scale = _mm256_set1_ps(b.scale);
+  for (int r = 0; r < kRows; ++r) {
+    float* scores = b.scores + r * kSplitTokens + block * kLanes;
+    _mm256_storeu_ps(scores, _mm256_mul_ps(sum[r][0], scale));
+    _mm256_storeu_ps(scores + kHalf, _mm256_mul_ps(sum[r][1], scale));
+  }
+}
+
+template <int kRows>
+[[gnu::target("avx2,fma"), gnu::always_inline]] inline void weigh_one(__m256 (&sum)[kRows][2],
+                                                                      const float* weights,
+                                                                      __m256 low, __m256 high) {
+  for (int r = 0; r < kRows; ++r) {
+    const __m256 weight = _mm256_broadcast_ss(weights + r * kSplitTokens);
+    sum[r][0] = _mm256_fmadd_ps(weight, low, sum[r][0]);
+    sum[r][1] = _mm256_fmadd_ps(weight, high, sum[r][1]);
+  }
+}
+
+template <int kRows>
+[[gnu::target("avx2,fma"), gnu::always_inline]] inline void store_sums(
+    const __m256 (&sum)[kRows][2], int64_t padded_dim, float* out) {
+  for (int r = 0; r < kRows; ++r) {
+    _mm256_storeu_ps(out + r * padded_dim, sum[r][0]);
+    _mm256_storeu_ps(out + r * padded_dim + kHalf, sum[r][1]);
+  }
+}
+
+template <int kRows>
+[[gnu::target("avx2,fma")]] void pv(const PvBlock& b, int64_t column) {
+  const float* v = b.v + column;
+  float* out = b.out + column;
+  __m256 sum[kRows][2];
+  for (int r = 0; r < kRows; ++r) {
+    sum[r][0] = _mm256_loadu_ps(out + r * b.padded_dim);
+    sum[r][1] = _mm256_loadu_ps(out + r * b.padded_dim + kHalf);
+  }
+  for (int64_t p = b.begin; p < b.end; ++p) {
+    const float* row = v + p * b.padded_dim;
+    weigh_one(sum, b.weights + p, _mm256_loadu_ps(row), _mm256_loadu_ps(row + kHalf));
+  }
+  store_sums(sum, b.padded_dim, out);
+}
+
+// Columns [column, column + 16), some of them beyond the head unless kWhole.
+template <DType kStorage, bool kWhole, int kRows>
+[[gnu::target("avx2,fma,f16c")]] void weigh(const PvDirect& d, int64_t column) {
+  __m256 sum[kRows][2];
+  for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = _mm256_setzero_ps();
+  const int64_t left = kWhole ? kLanes : d.range.dim - column;
+  for (int64_t p = d.from.begin; p < d.from.end; ++p) {
+    if (column == 0 && (p % kLanes == 0 || p == d.from.begin)) {
+      ask_ahead(d.from, d.from.v, d.range.token_bytes, p / kLanes * kLanes);
+    }
+    const std::byte* codes = d.from.v[p];
+    const std::byte* scales = d.from.v_scale[p];
+    weigh_one(sum, d.weights + p, load8<kStorage>(d.range, codes, scales, column, left),
+              load8<kStorage>(d.range, codes, scales, column + kHalf, left - kHalf));
+  }
+  store_sums(sum, d.padded_dim, d.out + column);
+}
+
+template <DType kStorage, int... kRows>
+void weigh_all(const PvDirect& d, int64_t rows, std::integer_sequence<int, kRows...>) {
+  using Weigh = void (*)(const PvDirect& direct, int64_t column);
+  static constexpr Weigh kWhole[] = {weigh<kStorage, true, kRows + 1>...};
+  static constexpr Weigh kTail[] = {weigh<kStorage, false, kRows + 1>...};
+  int64_t column = 0;
+  for (; column + kLanes <= d.range.dim; column += kLanes) kWhole[rows - 1](d, column);
+  if (column < d.range.dim) kTail[rows - 1](d, column);
+}
+
+template <int... kRows>
+void run_qk(const QkBlock& block, int64_t rows, int64_t begin, int64_t end,
+            std::integer_sequence<int, kRows...>) {
+  static constexpr void (*kTable[])(const QkBlock&, int64_t) = {qk<kRows + 1>...};
+  for (int64_t i = begin; i < end; ++i) kTable[rows - 1](block, i);
+}
+
+template <int... kRows>
+void run_pv(const PvBlock& block, int64_t rows, std::integer_sequence<int, kRows...>) {
+  static constexpr void (*kTable[])(const PvBlock&, int64_t) = {pv<kRows + 1>...};
+  for (int64_t column = 0; column < block.padded_dim; column += kLanes) {
+    kTable[rows - 1](block, column);
+  }
+}
+
+constexpr auto kAllRows = std::make_integer_sequence<int, kBlockRows>();
+
+}  // namespace
+
+void qk_block(QkInput, const QkBlock& block, int64_t rows, int64_t begin, int64_t end) {
+  run_qk(block, rows, begin, end, kAllRows);
+}
+
+void pv_block(const PvBlock& block, int64_t rows) {
+  run_pv(block, rows, kAllRows);
+}
+
+void pv_direct(const PvDirect& direct, int64_t rows) {
+  switch (direct.range.storage) {
+    case DType::kF32:
+      return weigh_all<DType::kF32>(direct, rows, kAllRows);
+    case DType::kF16:
+      return weigh_all<DType::kF16>(direct, rows, kAllRows);
+    case DType::kBf16:
+      return weigh_all<DType::kBf16>(direct, rows, kAllRows);
+    case DType::kI8:
+      return weigh_all<DType::kI8>(direct, rows, kAllRows);
+    default:
+      return weigh_all<DType::kF8E4M3>(direct, rows, kAllRows);
+  }
+}
+
+}  // namespace kvern::kernels::cpu::avx2
