@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/kv/codec.h"
 #include "kernels/cpu/rope/turn.h"
+#include "tensor/float_bits.h"
 #include "tests/kernels/cases.h"
 #include "tests/kernels/kv_world.h"
 
@@ -66,6 +67,30 @@ KvAppendDesc desc_of(const testing::Case& c) {
   desc.rope = desc.rotary_dim > 0;
   desc.interleaved = c.integer("interleaved", 0) != 0;
   return desc;
+}
+
+// The plain one first.
+std::vector<cpu::EncodeKv> encoders() {
+  std::vector<cpu::EncodeKv> out = {cpu::encode_kv_plain};
+  if (device::cpu_features().avx2_fma) out.push_back(cpu::encode_kv_avx2);
+  if (device::cpu_features().avx512) out.push_back(cpu::encode_kv_avx512);
+  return out;
+}
+
+void expect_one_form(cpu::KvRange range, const std::vector<float>& x) {
+  range.dim = static_cast<int32_t>(x.size());
+  std::vector<std::byte> codes, scales;
+  for (const cpu::EncodeKv encode : encoders()) {
+    std::vector<std::byte> own(x.size() * sizeof(float));
+    std::vector<std::byte> own_scales(2 * x.size());
+    encode(range, x.data(), own.data(), own_scales.data());
+    if (codes.empty()) {
+      codes = own;
+      scales = own_scales;
+    }
+    EXPECT_EQ(own, codes);
+    EXPECT_EQ(own_scales, scales);
+  }
 }
 
 struct Angles {
@@ -169,11 +194,7 @@ TEST(KvAppend, ANumberThatIsNotFiniteShowsInItsGroup) {
       x[40] = bad;
       std::byte page[68];
       float y[64];
-      for (const cpu::EncodeKv encode : {cpu::encode_kv_plain, cpu::encode_kv_avx512}) {
-        if (encode == cpu::encode_kv_avx512 &&
-            (storage != DType::kI8 || !device::cpu_features().avx512)) {
-          continue;
-        }
+      for (const cpu::EncodeKv encode : encoders()) {
         encode(range, x, page, page + 64);
         cpu::decode_kv_plain(range, page, page + 64, y);
         EXPECT_NEAR(y[31], 31.0f, 1.1f);
@@ -229,27 +250,49 @@ TEST(KvSlot, RefusesRangesOutsideThePage) {
 
 // One numerics id, one set of bytes, also for what is not a number.
 TEST(KvAppend, NanKeepsNoPayloadInAnyImplementation) {
-  if (!device::cpu_features().avx512) GTEST_SKIP() << "needs AVX-512";
   std::vector<float> x;
   for (const uint32_t bits : {0x7fc00000u, 0xffc00000u, 0x7f800001u, 0xff812345u, 0x7fffffffu,
                               0x7f800000u, 0xff800000u, 0x80000000u, 0x33000001u, 0x477ff000u}) {
     x.push_back(std::bit_cast<float>(bits));
   }
-  for (const DType storage : {DType::kF16, DType::kBf16, DType::kF32, DType::kI8}) {
+  for (const DType storage : {DType::kF16, DType::kBf16, DType::kF32, DType::kI8, DType::kF8E4M3}) {
     SCOPED_TRACE(dtype_name(storage));
     cpu::KvRange range{};
     range.storage = storage;
     range.group = 16;
-    range.dim = static_cast<int32_t>(x.size());
-    std::vector<std::byte> codes[2], scales[2];
-    for (const int way : {0, 1}) {
-      codes[way].resize(x.size() * sizeof(float));
-      scales[way].resize(2);
-      const cpu::EncodeKv encode = way == 0 ? cpu::encode_kv_plain : cpu::encode_kv_avx512;
-      encode(range, x.data(), codes[way].data(), scales[way].data());
+    expect_one_form(range, x);
+  }
+}
+
+// Every rounding of e4m3, at every size a scale of 1 leaves it: halves between neighbours, one ulp
+// beside them, numbers below its normal ones; then groups so small that their scale is denormal or
+// zero, and so large that it is capped.
+TEST(KvAppend, RoundsAsThePlainFormDoes) {
+  std::vector<float> x;
+  for (int code = 0; code < 127; ++code) {
+    const float low = f8e4m3_to_f32(static_cast<uint8_t>(code));
+    const float high = code < 126 ? f8e4m3_to_f32(static_cast<uint8_t>(code + 1)) : 448.0f;
+    const float middle = (low + high) / 2;
+    for (const float value : {low, middle, std::nextafter(middle, 0.0f),
+                              std::nextafter(middle, 448.0f), 0.3f * low + 0.7f * high}) {
+      x.push_back(value);
+      x.push_back(-value);
     }
-    EXPECT_EQ(codes[0], codes[1]);
-    EXPECT_EQ(scales[0], scales[1]);
+  }
+  for (const float size : {1.0f, 0.77f, 1e-5f, 1e-7f, 3e-9f, 1e-12f, 1e-40f, 0.0f, 1e30f}) {
+    for (const DType storage : {DType::kI8, DType::kF8E4M3}) {
+      SCOPED_TRACE(fmt::format("{} {}", dtype_name(storage), size));
+      std::vector<float> scaled;
+      for (size_t i = 0; i < x.size(); ++i) {
+        // The largest of each group of 16 is 448.
+        if (i % 15 == 0) scaled.push_back(448.0f * size);
+        scaled.push_back(x[i] * size);
+      }
+      cpu::KvRange range{};
+      range.storage = storage;
+      range.group = 16;
+      expect_one_form(range, scaled);
+    }
   }
 }
 

@@ -21,28 +21,22 @@ T load(const std::byte* from, int64_t index) {
   return value;
 }
 
-// f16 bits of the scale that maps the largest magnitude of x[0, count) to `top`.
-uint16_t scale_of(const float* x, int64_t count, float top) {
+// Infinity where a value is not finite.
+float largest_of(const float* x, int64_t count) {
   float largest = 0.0f;
-  bool finite = true;
   for (int64_t i = 0; i < count; ++i) {
-    finite = finite && std::isfinite(x[i]);
+    if (!std::isfinite(x[i])) return INFINITY;
     largest = std::max(largest, std::fabs(x[i]));
   }
-  constexpr uint16_t kNaN = 0x7e00;
-  return finite ? f32_to_f16(std::min(largest / top, 65504.0f)) : kNaN;
+  return largest;
 }
 
 void encode_group(DType storage, const float* x, int64_t count, std::byte* codes,
                   std::byte* scale) {
-  const bool i8 = storage == DType::kI8;
-  const uint16_t bits = scale_of(x, count, i8 ? 127.0f : 448.0f);
-  store(scale, 0, bits);
-  const float value = f16_to_f32(bits);
-  const float inverse = value > 0.0f ? 1.0f / value : 0.0f;  // 0 for NaN as well
+  const float inverse = write_scale(storage, largest_of(x, count), scale);
   for (int64_t i = 0; i < count; ++i) {
     const float scaled = inverse == 0.0f ? 0.0f : x[i] * inverse;
-    if (i8) {
+    if (storage == DType::kI8) {
       const float code = std::clamp(std::nearbyint(scaled), -127.0f, 127.0f);
       store(codes, i, static_cast<int8_t>(code));
     } else {
@@ -52,6 +46,16 @@ void encode_group(DType storage, const float* x, int64_t count, std::byte* codes
 }
 
 }  // namespace
+
+float write_scale(DType storage, float largest, std::byte* scale) {
+  constexpr uint16_t kNaN = 0x7e00;
+  const float top = storage == DType::kI8 ? 127.0f : 448.0f;
+  const bool finite = largest < INFINITY;
+  const uint16_t bits = finite ? f32_to_f16(std::min(largest / top, 65504.0f)) : kNaN;
+  store(scale, 0, bits);
+  const float value = f16_to_f32(bits);
+  return value > 0.0f ? 1.0f / value : 0.0f;
+}
 
 void encode_kv_plain(const KvRange& range, const float* x, std::byte* codes, std::byte* scales) {
   switch (range.storage) {

@@ -41,7 +41,12 @@ void encode_kv_plain(const KvRange& range, const float* x, std::byte* codes, std
 void decode_kv_plain(const KvRange& range, const std::byte* codes, const std::byte* scales,
                      float* y);
 
-// The same bits by AVX-512; f8e4m3 has the plain form only.
+// The same bits by AVX-512; by AVX2 and F16C.
 void encode_kv_avx512(const KvRange& range, const float* x, std::byte* codes, std::byte* scales);
+void encode_kv_avx2(const KvRange& range, const float* x, std::byte* codes, std::byte* scales);
+
+// Writes the f16 scale of a group of i8 or f8e4m3 whose largest magnitude is `largest` (NaN or
+// infinity: a value is not finite). Gives what its values are multiplied with, 0: all codes are 0.
+float write_scale(DType storage, float largest, std::byte* scale);
 
 }  // namespace kvern::kernels::cpu

@@ -1,6 +1,7 @@
-// kv_append and qkv_rope_append. Both implementations write the same bits.
+// kv_append and qkv_rope_append. All implementations write the same bits.
 #include "kernels/cpu/kv/codec.h"
 #include "kernels/cpu/kv/pages.h"
+#include "kernels/cpu/kv_append/turn_ways.h"
 #include "kernels/cpu/launch.h"
 #include "kernels/cpu/rope/turn.h"
 #include "kernels/kv_append.h"
@@ -22,9 +23,19 @@ struct Plain {
 struct Avx512 {
   static void turn(const KvAppendDesc& d, const float* x, const float* cos, const float* sin,
                    float* y) {
-    cpu::turn_halves_avx512(x, cos, sin, d.dim_k, d.rotary_dim, y);
+    const auto turn = d.interleaved ? cpu::turn_pairs_avx512 : cpu::turn_halves_avx512;
+    turn(x, cos, sin, d.dim_k, d.rotary_dim, y);
   }
   static constexpr cpu::EncodeKv kEncode = cpu::encode_kv_avx512;
+};
+
+struct Avx2 {
+  static void turn(const KvAppendDesc& d, const float* x, const float* cos, const float* sin,
+                   float* y) {
+    const auto turn = d.interleaved ? cpu::turn_pairs_avx2 : cpu::turn_halves_avx2;
+    turn(x, cos, sin, d.dim_k, d.rotary_dim, y);
+  }
+  static constexpr cpu::EncodeKv kEncode = cpu::encode_kv_avx2;
 };
 
 // Where token `t` goes.
@@ -81,18 +92,17 @@ void run(const KvAppendDesc& desc, const KvAppendArgs& args) {
   });
 }
 
-Verdict supports_avx512(const KvAppendDesc& desc) {
-  if (desc.rope && desc.interleaved) {
-    return Verdict::no("interleaved pairs have the plain form only");
-  }
-  if (desc.k_storage == DType::kF8E4M3 || desc.v_storage == DType::kF8E4M3) {
-    return Verdict::no("f8e4m3 has the plain form only");
-  }
+Verdict supports_avx512(const KvAppendDesc&) {
   return cpu::needs_avx512();
+}
+
+Verdict supports_avx2(const KvAppendDesc&) {
+  return cpu::needs_avx2();
 }
 
 constexpr Impl<KvAppendDesc, KvAppendArgs> kKvAppendCpu[] = {
     {"cpu.kv_append.avx512", "f32.unfused", supports_avx512, run<Avx512>},
+    {"cpu.kv_append.avx2", "f32.unfused", supports_avx2, run<Avx2>},
     {"cpu.kv_append.plain", "f32.unfused", cpu::supports_any, run<Plain>},
 };
 
