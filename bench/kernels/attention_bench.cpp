@@ -1,6 +1,8 @@
-// Milliseconds of all attention of a SmolLM2-135M step (30 layers, 9 query and 3 KV heads of 64),
-// GB/s of K and V, and the share of what plain reading reaches at the same moment on the same
-// threads (KVERN_BENCH_THREADS, else every core). With one thread all figures are per CPU second.
+// Milliseconds of all attention of a step (SmolLM2-135M: 30 layers, 9 query and 3 KV heads of 64;
+// Gemma 3 270M: 18 layers, 4 and 1 of 256; an 8B shape: 32 and 8 of 128, 8 of its layers), GB/s of
+// K and V and GFLOP/s of both products, and their shares of what plain reading and vdpbf16ps reach
+// at the same moment on the same threads (KVERN_BENCH_THREADS, else every core). With one thread
+// all figures are per CPU second.
 #include <benchmark/benchmark.h>
 
 #include <cmath>
@@ -19,8 +21,20 @@ using kernels::KvAttentionArgs;
 using kernels::KvAttentionDesc;
 using kernels::KvAttentionFamily;
 
-constexpr int64_t kLayers = 30;
-constexpr int32_t kHeads = 9, kKvHeads = 3, kDim = 64, kPageTokens = 32;
+constexpr int32_t kPageTokens = 32;
+
+struct Model {
+  const char* name;
+  int64_t layers;
+  int32_t heads, kv_heads, dim;
+  int32_t window;  // 0: causal
+  float softcap;
+};
+constexpr Model kModels[] = {{"smollm2", 30, 9, 3, 64, 0, 0},
+                             {"gemma3", 18, 4, 1, 256, 0, 0},
+                             {"gemma3_window", 18, 4, 1, 256, 512, 0},
+                             {"softcap", 18, 8, 4, 256, 0, 50},
+                             {"8b", 8, 32, 8, 128, 0, 0}};
 
 // Every sequence holds `context` tokens and asks for `tokens` more.
 struct Step {
@@ -74,65 +88,95 @@ class Pages {
   kernels::StepView view_;
 };
 
-std::vector<KvAttentionDesc> layers(const KvFormat& format) {
-  const auto slot =
-      kvern::testing::place_slot(kKvHeads, kDim, kDim, format, format, kPageTokens, 0);
+std::vector<KvAttentionDesc> layers(const Model& model, const KvFormat& format) {
+  const auto slot = kvern::testing::place_slot(model.kv_heads, model.dim, model.dim, format, format,
+                                               kPageTokens, 0);
   std::vector<KvAttentionDesc> out;
-  for (int64_t layer = 0; layer < kLayers; ++layer) {
+  for (int64_t layer = 0; layer < model.layers; ++layer) {
     KvAttentionDesc desc;
     static_cast<kernels::KvSlotDesc&>(desc) = slot;
     desc.k_offset += layer * slot.page_bytes;
     desc.v_offset += layer * slot.page_bytes;
-    desc.page_bytes = kLayers * slot.page_bytes;
-    desc.heads = kHeads;
-    desc.scale = 1.0f / std::sqrt(static_cast<float>(kDim));
+    desc.page_bytes = model.layers * slot.page_bytes;
+    desc.heads = model.heads;
+    desc.scale = 1.0f / std::sqrt(static_cast<float>(model.dim));
+    desc.softcap = model.softcap;
+    desc.window = model.window;
+    if (model.window > 0) desc.mask = kernels::AttentionMask::kWindow;
     out.push_back(desc);
   }
   return out;
 }
 
+// Positions that a step's tokens see in all, and the most that one sequence reads.
+struct Seen {
+  double pairs = 0;
+  double read = 0;
+};
+Seen seen_of(const Model& model, const Step& step) {
+  Seen seen;
+  const double window = model.window > 0 ? model.window : 1e18;
+  for (int32_t t = 0; t < step.tokens; ++t) {
+    seen.pairs += std::min<double>(step.context + t + 1, window);
+  }
+  seen.read = std::min<double>(step.context + step.tokens, window + step.tokens - 1);
+  seen.pairs *= step.sequences;
+  seen.read *= step.sequences;
+  return seen;
+}
+
 void run_attention(benchmark::State& state,
-                   const kernels::Impl<KvAttentionDesc, KvAttentionArgs>& impl,
+                   const kernels::Impl<KvAttentionDesc, KvAttentionArgs>& impl, const Model& model,
                    const KvFormat& format, const Step& step) {
-  const std::vector<KvAttentionDesc> descs = layers(format);
+  const std::vector<KvAttentionDesc> descs = layers(model, format);
   if (const auto verdict = impl.supports(descs[0]); !verdict.supported) {
     state.SkipWithError(verdict.reason.c_str());
     return;
   }
   const Pages pages(descs[0], step);
-  const int64_t rows = pages.view().num_tokens;
-  std::vector<float> q(static_cast<size_t>(rows * kHeads * kDim));
+  const int64_t row = int64_t{model.heads} * model.dim;
+  std::vector<float> q(static_cast<size_t>(pages.view().num_tokens * row));
   for (size_t i = 0; i < q.size(); ++i) q[i] = std::sin(static_cast<float>(i));
   std::vector<float> y(q.size());
   device::CpuStream stream(pool());
   const double read = read_roof_gbps(pool());
+  const double dot = dot_roof_gflops(pool());
   const Stopwatch watch(pool());
   for (auto _ : state) {
     for (const KvAttentionDesc& desc : descs) {
-      impl.run(desc, {q.data(), y.data(), kHeads * kDim, kHeads * kDim, &pages.view(), &stream});
+      impl.run(desc, {q.data(), y.data(), row, row, &pages.view(), &stream});
     }
   }
   const double seconds = watch.seconds() / static_cast<double>(state.iterations());
+  const Seen seen = seen_of(model, step);
   const int64_t token_bytes =
-      dtype_bytes(format.storage, kDim) + 2 * format.groups(kDim);  // of one head's K
-  const double kv_bytes = 2.0 * static_cast<double>(kLayers * kKvHeads * token_bytes) *
-                          (step.context + step.tokens) * step.sequences;
+      dtype_bytes(format.storage, model.dim) + 2 * format.groups(model.dim);  // of one head's K
+  const double kv_bytes =
+      2.0 * static_cast<double>(model.layers * model.kv_heads * token_bytes) * seen.read;
+  const double flops = 4.0 * static_cast<double>(model.layers * row) * seen.pairs;
   state.counters["ms"] = seconds * 1e3;
   state.counters["GB/s"] = kv_bytes / seconds / 1e9;
   state.counters["of_read"] = kv_bytes / seconds / 1e9 / std::max(read, read_roof_gbps(pool(), 2));
+  state.counters["GFLOP/s"] = flops / seconds / 1e9;
+  if (dot > 0) {
+    state.counters["of_dot"] = flops / seconds / 1e9 / std::max(dot, dot_roof_gflops(pool(), 2));
+  }
 }
 
 void register_all() {
   for (const auto& impl : KvAttentionFamily::table()) {
-    for (const DType storage : {DType::kBf16, DType::kI8, DType::kF32}) {
-      for (const Step& step : kSteps) {
-        const std::string name = fmt::format("{}/{}/{}", impl.name, dtype_name(storage), step.name);
-        benchmark::RegisterBenchmark(name.c_str(),
-                                     [&impl, storage, &step](benchmark::State& s) {
-                                       run_attention(s, impl, {storage, 32}, step);
-                                     })
-            ->Unit(benchmark::kMillisecond)
-            ->UseRealTime();
+    for (const Model& model : kModels) {
+      for (const DType storage : {DType::kBf16, DType::kI8, DType::kF8E4M3, DType::kF32}) {
+        for (const Step& step : kSteps) {
+          const std::string name =
+              fmt::format("{}/{}/{}/{}", impl.name, model.name, dtype_name(storage), step.name);
+          benchmark::RegisterBenchmark(name.c_str(),
+                                       [&impl, &model, storage, &step](benchmark::State& s) {
+                                         run_attention(s, impl, model, {storage, 32}, step);
+                                       })
+              ->Unit(benchmark::kMillisecond)
+              ->UseRealTime();
+        }
       }
     }
   }

@@ -75,6 +75,10 @@ TEST_F(E2eSmolLm2Fast, EightTogetherAndInChunksGiveTheIdsOfEachAloneWithInt8Kv) 
   expect_same_ids_together(DType::kI8);
 }
 
+TEST_F(E2eSmolLm2Fast, EightTogetherAndInChunksGiveTheIdsOfEachAloneWithFp8Kv) {
+  expect_same_ids_together(DType::kF8E4M3);
+}
+
 // Against the plain f32 run that smollm2_reference_test.cpp holds to transformers.
 TEST_F(SlowSmolLm2Fast, DivergenceFromTheOracleIsSmall) {
   const auto ids = golden("smollm2_ppl.json").at("ids").get<std::vector<int32_t>>();
@@ -88,9 +92,10 @@ TEST_F(SlowSmolLm2Fast, DivergenceFromTheOracleIsSmall) {
     double max_kl;
     double min_top1;
   };
-  // bf16 KV is the bound that Kvern promises; int8 is printed and held to the next one.
+  // bf16 KV is the bound that Kvern promises; int8 and fp8 are held to theirs.
   for (const Case& c : {Case{"keep, bf16 KV", DType::kBf16, 3e-4, 0.985},
-                        Case{"keep, int8 KV", DType::kI8, 1e-3, 0.97}}) {
+                        Case{"keep, int8 KV", DType::kI8, 1e-3, 0.97},
+                        Case{"keep, fp8 KV", DType::kF8E4M3, 1e-2, 0.93}}) {
     engine::EngineOptions fast = options_with(512);
     fast.num_threads = 1;
     engine::Engine candidate(smollm2_plan(WeightChoice::kKeep, c.kv), fast);
