@@ -54,6 +54,7 @@ compile::BuildRequest request_of(const BuildOptions& options, const std::string&
   request.weights = choice_of(options.weights);
   request.weights_name = name_of(options.weights);
   request.kv_storage = storage_of(options.kv);
+  request.activations = options.activations;
   request.page_tokens = options.page_tokens;
   request.max_context_length = options.max_context_length;
   request.max_sequences = options.max_sequences;

@@ -101,7 +101,7 @@ BuildResult build(const BuildRequest& request) {
 
   plan::Plan plan = describe(model, request);
   plan.kv_layout = layout_of(model.slots, request);
-  lower::Lowered lowered = lower::program(model.graph, plan.kv_layout);
+  lower::Lowered lowered = lower::program(model.graph, plan.kv_layout, request.activations);
   tune::pick(lowered.program);
   lower::place_buffers(lowered.program);
   plan.program = std::move(lowered.program);
@@ -142,7 +142,8 @@ std::string build_key(const BuildRequest& request) {
       hash64(std::as_bytes(std::span(text.bytes()))), fmt::join(model.stop_ids, ","),
       model.max_context_length, request.weights_name, static_cast<int>(request.kv_storage),
       request.page_tokens, request.max_context_length, request.max_sequences);
-  return hex64(hash64(fmt::format("{}|{}", inputs, request.max_tokens_per_step)));
+  return hex64(hash64(fmt::format("{}|{}|{}", inputs, request.max_tokens_per_step,
+                                  static_cast<int>(request.activations))));
 }
 
 }  // namespace kvern::compile

@@ -19,6 +19,7 @@ struct BuildRequest {
   quantize::WeightChoice weights = quantize::WeightChoice::kKeep;
   std::string weights_name = "keep";
   DType kv_storage = DType::kBf16;
+  Activations activations = Activations::kDefault;
   int32_t page_tokens = 32;
   int64_t max_context_length = 0;  // 0: what the model was trained for
   int32_t max_sequences = 16;

@@ -1,5 +1,7 @@
 #include "kernels/linear.h"
 
+#include <fmt/format.h>
+
 #include "kernels/operands.h"
 #include "kernels/pack.h"
 
@@ -7,6 +9,11 @@ namespace kvern::kernels {
 
 void LinearFamily::validate(const Desc& desc) {
   check_packable(desc.format(), desc.n, desc.k);
+  if (desc.activations != Activations::kDefault && desc.activations != Activations::kInt8) {
+    throw Error(Code::kInvalidPlan,
+                fmt::format("linear [{}, {}]: activations {}; 0 (default) and 1 (int8) are known",
+                            desc.n, desc.k, static_cast<int>(desc.activations)));
+  }
 }
 
 LinearArgs LinearFamily::bind(const Desc& desc, const Call& call) {

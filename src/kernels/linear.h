@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/family.h"
+#include "kvern/types.h"
 #include "tensor/quant_format.h"
 
 namespace kvern::kernels {
@@ -15,8 +16,11 @@ struct LinearDesc {
   DType scale = DType::kF16;
   bool has_min = false;
   bool has_bias = false;
+  Activations activations = Activations::kDefault;
 
   QuantFormat format() const { return {storage, group, scale, has_min}; }
+  // Float weights have no int8 form of the product: they keep their default inputs.
+  bool int8_inputs() const { return activations == Activations::kInt8 && format().quantised(); }
   static constexpr auto fields() {
     return std::tuple{field(1, "n", &LinearDesc::n),
                       field(2, "k", &LinearDesc::k),
@@ -24,7 +28,8 @@ struct LinearDesc {
                       field(4, "group", &LinearDesc::group),
                       field(5, "scale", &LinearDesc::scale),
                       field(6, "has_min", &LinearDesc::has_min),
-                      field(7, "has_bias", &LinearDesc::has_bias)};
+                      field(7, "has_bias", &LinearDesc::has_bias),
+                      field(8, "activations", &LinearDesc::activations)};
   }
 };
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <random>
 #include <string_view>
 
@@ -70,8 +71,29 @@ std::vector<float> run(const Impl<LinearDesc, LinearArgs>& impl, const Problem& 
   return y;
 }
 
-bool rounds_inputs(const Impl<LinearDesc, LinearArgs>& impl) {
-  return std::string_view(impl.numerics).substr(0, 4) == "bf16";
+bool begins_with(const char* text, std::string_view prefix) {
+  return std::string_view(text).substr(0, prefix.size()) == prefix;
+}
+
+// One row of x as an implementation of this numerics id takes it.
+std::vector<float> rounded_row(const char* numerics, const LinearDesc& desc, const float* x) {
+  std::vector<float> out(x, x + desc.k);
+  if (begins_with(numerics, "bf16")) {
+    for (float& value : out) value = bf16_to_f32(f32_to_bf16(value));
+  }
+  if (begins_with(numerics, "i8")) {
+    const int64_t stretch = desc.group == 16 ? 16 : 32;
+    for (int64_t begin = 0; begin < desc.k; begin += stretch) {
+      const int64_t end = std::min(desc.k, begin + stretch);
+      float largest = 0;
+      for (int64_t k = begin; k < end; ++k) largest = std::max(largest, std::abs(x[k]));
+      const float inverse = 127.0f / largest;
+      for (int64_t k = begin; k < end; ++k) {
+        out[k] = largest == 0 ? 0.0f : largest / 127.0f * std::nearbyint(x[k] * inverse);
+      }
+    }
+  }
+  return out;
 }
 
 // Every element within 1e-5 of the norms' product of a double reference, which takes the inputs
@@ -80,13 +102,13 @@ void expect_close(const Impl<LinearDesc, LinearArgs>& impl, const Problem& p,
                   const std::vector<float>& y) {
   const int64_t rows = std::min<int64_t>(p.rows, 20);
   for (int64_t m = 0; m < rows; ++m) {
+    const auto taken = rounded_row(impl.numerics, p.desc, &p.x[m * (p.desc.k + kGap)]);
     for (int64_t n = 0; n < p.desc.n; ++n) {
       double sum = p.bias.empty() ? 0.0 : p.bias[n];
       double x_norm = 0;
       double w_norm = 0;
       for (int64_t k = 0; k < p.desc.k; ++k) {
-        float x = p.x[m * (p.desc.k + kGap) + k];
-        if (rounds_inputs(impl)) x = bf16_to_f32(f32_to_bf16(x));
+        const double x = taken[k];
         const double w = p.weights[n * p.desc.k + k];
         sum += x * w;
         x_norm += x * x;
@@ -101,25 +123,39 @@ void expect_close(const Impl<LinearDesc, LinearArgs>& impl, const Problem& p,
   }
 }
 
+// The same bits for any rows and threads, and from every implementation of one numerics id.
+void check_problem(const Problem& p, const std::vector<int64_t>& counts) {
+  std::map<std::string, std::vector<float>> by_numerics;
+  for (const auto& impl : LinearFamily::table()) {
+    if (!impl.supports(p.desc).supported) continue;
+    SCOPED_TRACE(impl.name);
+    const std::vector<float> all = run(impl, p, p.rows, 1);
+    expect_close(impl, p, all);
+    if (::testing::Test::HasFatalFailure()) return;
+    const std::vector<float>& first = by_numerics.emplace(impl.numerics, all).first->second;
+    ASSERT_EQ(std::memcmp(first.data(), all.data(), all.size() * sizeof(float)), 0)
+        << "other bits than the first implementation of " << impl.numerics;
+    for (const int64_t rows : counts) {
+      for (const int threads : {1, 2, 3}) {
+        const std::vector<float> some = run(impl, p, rows, threads);
+        ASSERT_EQ(std::memcmp(some.data(), all.data(), some.size() * sizeof(float)), 0)
+            << rows << " rows on " << threads << " threads";
+      }
+    }
+  }
+}
+
 TEST(LinearCases, EveryImplementationIsRightAndBitEqualForAnyRowsAndThreads) {
   for (const testing::Case& c : testing::read_cases("linear")) {
     SCOPED_TRACE(c.line());
     const std::vector<int64_t> counts = c.integers("rows");
-    const Problem p = make_problem(desc_of(c), counts.back());
-    for (const auto& impl : LinearFamily::table()) {
-      if (!impl.supports(p.desc).supported) continue;
-      SCOPED_TRACE(impl.name);
-      const std::vector<float> all = run(impl, p, p.rows, 1);
-      expect_close(impl, p, all);
-      if (::testing::Test::HasFatalFailure()) return;
-      for (const int64_t rows : counts) {
-        for (const int threads : {1, 2, 3}) {
-          const std::vector<float> some = run(impl, p, rows, threads);
-          ASSERT_EQ(std::memcmp(some.data(), all.data(), some.size() * sizeof(float)), 0)
-              << rows << " rows on " << threads << " threads";
-        }
-      }
-    }
+    Problem p = make_problem(desc_of(c), counts.back());
+    check_problem(p, counts);
+    if (::testing::Test::HasFatalFailure()) return;
+    if (!p.desc.format().quantised()) continue;
+    p.desc.activations = Activations::kInt8;
+    check_problem(p, counts);
+    if (::testing::Test::HasFatalFailure()) return;
   }
 }
 

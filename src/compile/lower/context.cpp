@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "compile/ir/ops.h"
 #include "kernels/pack.h"
 
 namespace kvern::lower {
@@ -11,6 +12,18 @@ namespace {
 constexpr int64_t kElementBytes = 4;  // activations are f32, ids and positions i32
 
 }  // namespace
+
+Context::Context(const ir::Graph& graph, const plan::KvLayout& layout, Activations activations,
+                 Lowered& out)
+    : graph_(graph),
+      layout_(layout),
+      activations_(activations),
+      out_(out),
+      places_(graph.num_values()) {
+  for (const ir::Node& node : graph.nodes()) {
+    if (node.op == &ir::ops::kLinear) head_ = node.outputs[0];
+  }
+}
 
 int64_t Context::width(ir::ValueId id) const {
   const ir::Type& t = type(id);

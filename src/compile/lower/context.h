@@ -12,10 +12,15 @@ namespace kvern::lower {
 
 class Context {
  public:
-  Context(const ir::Graph& graph, const plan::KvLayout& layout, Lowered& out)
-      : graph_(graph), layout_(layout), out_(out), places_(graph.num_values()) {}
+  Context(const ir::Graph& graph, const plan::KvLayout& layout, Activations activations,
+          Lowered& out);
 
   const ir::Graph& graph() const { return graph_; }
+  // What the linear that makes `output` rounds its inputs to. The head, the graph's last linear,
+  // keeps the default: its errors would be those of the logits.
+  Activations activations_of(ir::ValueId output) const {
+    return output == head_ ? Activations::kDefault : activations_;
+  }
   const ir::Type& type(ir::ValueId id) const { return graph_.value(id).type; }
   // The last dim of a value, which is constant in every graph that lowers.
   int64_t width(ir::ValueId id) const;
@@ -49,6 +54,8 @@ class Context {
   };
   const ir::Graph& graph_;
   const plan::KvLayout& layout_;
+  const Activations activations_;
+  ir::ValueId head_{-1};
   Lowered& out_;
   std::vector<Place> places_;
 };

@@ -53,6 +53,7 @@ void lower_linear(Context& c, const Node& n) {
   const QuantFormat& f = w.format;
   kernels::LinearDesc desc{w.shape[0], w.shape[1], f.storage,           f.group,
                            f.scale,    f.has_min,  n.inputs.size() == 3};
+  desc.activations = c.activations_of(n.outputs[0]);
   c.emit("linear", desc, n.inputs, n.outputs);
 }
 
@@ -148,9 +149,9 @@ constexpr Rule kRules[] = {
 
 }  // namespace
 
-Lowered program(const ir::Graph& graph, const plan::KvLayout& layout) {
+Lowered program(const ir::Graph& graph, const plan::KvLayout& layout, Activations activations) {
   Lowered out;
-  Context context(graph, layout, out);
+  Context context(graph, layout, activations, out);
   for (const Node& node : graph.nodes()) {
     const Rule* found = nullptr;
     for (const Rule& rule : kRules) {

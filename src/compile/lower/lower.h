@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compile/ir/graph.h"
+#include "kvern/types.h"
 #include "plan/kv_layout.h"
 #include "plan/plan.h"
 
@@ -18,8 +19,10 @@ struct Lowered {
 };
 
 // Throws Error(kUnsupported) naming a node that no kernel family computes. Slots of the graph are
-// indices into `layout`.
-Lowered program(const ir::Graph& graph, const plan::KvLayout& layout);
+// indices into `layout`. `activations` are those of every linear but the head, whose outputs are
+// the logits themselves.
+Lowered program(const ir::Graph& graph, const plan::KvLayout& layout,
+                Activations activations = Activations::kDefault);
 
 // Gives every buffer its place: buffers whose lives do not overlap share bytes.
 void place_buffers(plan::Program& program);

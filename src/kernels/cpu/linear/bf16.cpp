@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "device/cpu/cpu_device.h"
 #include "kernels/cpu/launch.h"
+#include "kernels/cpu/linear/tasks.h"
 
 namespace kvern::kernels::cpu {
 namespace {
@@ -51,28 +52,13 @@ void round_inputs(const LinearDesc& desc, const TileLayout& layout, const Linear
   });
 }
 
-// A few tokens: tasks of `unit` tiles as long as every thread gets as many, then of two tiles, so
-// that nine times four tiles on two threads are not five against four.
-struct FewTokensTasks {
-  int64_t unit;
-  int64_t units;
-  int64_t tasks;
-
-  FewTokensTasks(int64_t tiles, int threads)
-      : unit(4 * std::clamp<int64_t>(tiles / (32 * threads), 1, 16)),
-        units(tiles / unit / threads * threads),
-        tasks(units + ceil_div(tiles - units * unit, 2)) {}
-  int64_t first(int64_t task) const {
-    return task < units ? task * unit : units * unit + (task - units) * 2;
-  }
-};
-
 }  // namespace
 
 Verdict supports_linear_bf16(const LinearDesc& desc) {
   if (desc.storage == DType::kF32 || desc.storage == DType::kF16) {
     return Verdict::no("f32 and f16 weights would lose bits in bf16");
   }
+  if (desc.int8_inputs()) return Verdict::no("inputs are wanted in int8");
   return needs_avx512_bf16();
 }
 
