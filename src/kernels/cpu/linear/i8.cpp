@@ -1,5 +1,6 @@
 #include "kernels/cpu/linear/i8.h"
 
+#include <bit>
 #include <cstring>
 
 #include "base/check.h"
@@ -114,10 +115,12 @@ void run(const LinearDesc& desc, const LinearArgs& args, const I8Kernels& kernel
 I8Steps::I8Steps(const LinearDesc& desc, const TileLayout& layout)
     : stretch_elements(desc.group == 16 ? 16 : 32),
       stretch_words(stretch_elements / 4),
+      stretch_lines(stretch_elements / layout.step_elements),
       stretches(ceil_div(desc.k, stretch_elements)),
-      stretches_per_group(layout.groups == 1 ? stretches : desc.group / stretch_elements),
-      words(layout.steps * layout.step_elements / 4),
-      line_words(layout.step_elements / 4) {}
+      group_shift(layout.groups == 1
+                      ? 63
+                      : std::countr_zero(static_cast<uint64_t>(desc.group / stretch_elements))),
+      words(layout.steps * layout.step_elements / 4) {}
 
 Verdict supports_linear_i8(const LinearDesc& desc) {
   if (desc.activations != Activations::kInt8) {

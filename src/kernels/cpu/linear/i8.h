@@ -21,17 +21,17 @@ namespace kvern::kernels::cpu {
 struct I8Steps {
   int64_t stretch_elements = 0;
   int64_t stretch_words = 0;
+  int64_t stretch_lines = 0;  // of packed weights
   int64_t stretches = 0;
-  int64_t stretches_per_group = 0;
-  int64_t words = 0;       // of the weight; inputs have stretches * stretch_words of them
-  int64_t line_words = 0;  // in a packed line: i8 1, i4 2
+  int64_t group_shift = 0;  // stretches per group as a power of two; 63 for whole rows
+  int64_t words = 0;        // of the weight; inputs have stretches * stretch_words of them
 
   I8Steps(const LinearDesc& desc, const TileLayout& layout);
-  int64_t group_of(int64_t stretch) const { return stretch / stretches_per_group; }
-  int64_t first_line(int64_t stretch) const { return stretch * stretch_words / line_words; }
-  // Lines of packed weights in a stretch; the last one may be shorter.
+  int64_t group_of(int64_t stretch) const { return stretch >> group_shift; }
+  int64_t first_line(int64_t stretch) const { return stretch * stretch_lines; }
+  // Lines in a stretch; the last one may be shorter.
   int64_t lines_in(const TileLayout& layout, int64_t stretch) const {
-    return std::min(layout.steps, first_line(stretch + 1)) - first_line(stretch);
+    return std::min(stretch_lines, layout.steps - first_line(stretch));
   }
 };
 

@@ -52,7 +52,7 @@ template <class Codes, int kTiles, int kTokens>
 #pragma GCC unroll 8
           for (int m = 0; m < kTokens; ++m) {
             const __m512i x = _mm512_set1_epi32(static_cast<int>(q[o * kTokens + m]));
-            sum[t * kTokens + m] = _mm512_dpbusd_epi32(sum[t * kTokens + m], operands[o], x);
+            add_dots(sum[t * kTokens + m], operands[o], x);
           }
         }
       }

@@ -82,8 +82,8 @@ template <int kTokens>
 #pragma GCC unroll 12
       for (int t = 0; t < kTokens; ++t) {
         const __m512i x = _mm512_set1_epi32(static_cast<int>(r.words[w * kTokens + t]));
-        sum[2 * t] = _mm512_dpbusd_epi32(sum[2 * t], w0, x);
-        sum[2 * t + 1] = _mm512_dpbusd_epi32(sum[2 * t + 1], w1, x);
+        add_dots(sum[2 * t], w0, x);
+        add_dots(sum[2 * t + 1], w1, x);
       }
     }
     add_stretch<kTokens>(r, s, sum);
