@@ -5,8 +5,7 @@
 namespace kvern::text {
 
 std::string StreamDetokenizer::push(int32_t id) {
-  if (skip_special_ && tokenizer_->is_special(id)) return {};
-  held_ += tokenizer_->token_bytes(id);
+  tokenizer_->decode_next(id, skip_special_, progress_, held_);
   size_t at = 0;
   while (at < held_.size()) {
     const Utf8Prefix prefix = utf8_prefix(std::string_view(held_).substr(at));
@@ -21,6 +20,7 @@ std::string StreamDetokenizer::push(int32_t id) {
 std::string StreamDetokenizer::finish() {
   std::string out;
   out.swap(held_);
+  progress_ = start_;
   return out;
 }
 

@@ -5,12 +5,12 @@
 #include <cstddef>
 #include <string_view>
 
-#include "text/text_model.h"
+#include "text/text_step.h"
 
 namespace kvern::text {
 
 // End of the word that starts at `at` (at < text.size()); always beyond `at`. Never looks behind
 // `at`, so that words follow from one another.
-size_t word_end(PreTokenizer kind, std::string_view text, size_t at);
+size_t word_end(Scanner scanner, std::string_view text, size_t at);
 
 }  // namespace kvern::text

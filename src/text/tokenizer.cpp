@@ -1,10 +1,15 @@
 #include "text/tokenizer.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "kvern/error.h"
 #include "text/bpe.h"
+#include "text/normalizer.h"
 #include "text/pre_tokenizer.h"
 #include "text/special_tokens.h"
-#include "text/unicode.h"
+#include "text/splitter.h"
+#include "text/unigram.h"
 #include "text/word_cache.h"
 
 namespace kvern::text {
@@ -13,65 +18,154 @@ namespace {
 // Longer words are rare and would only crowd the cache out.
 constexpr size_t kMaxCachedWord = 64;
 
+// SentencePiece's mark for a space, "▁".
+constexpr std::string_view kSpaceMark = "\u2581";
+
+std::vector<int32_t> ids_around(const std::vector<int32_t>& named, bool wanted,
+                                const std::optional<int32_t>& id) {
+  if (!named.empty()) return named;
+  return wanted && id ? std::vector<int32_t>{*id} : std::vector<int32_t>{};
+}
+
+// The one scanner that is the whole way to words, which needs no steps in between.
+std::optional<Scanner> lone_scanner(const TextModel& model) {
+  const bool lone = model.splits.size() == 1 && model.splits[0].kind == StepKind::kScan;
+  if (!lone) return std::nullopt;
+  return static_cast<Scanner>(model.splits[0].left);
+}
+
 }  // namespace
 
 struct Tokenizer::State {
   explicit State(const TextModel& model);
-  void encode_plain(std::string_view text, WordCache& cache, std::vector<int32_t>& ids) const;
-  std::string_view bytes_of(int32_t id) const {
-    return std::string_view(bytes).substr(starts[id], starts[id + 1] - starts[id]);
-  }
 
-  PreTokenizer pre_tokenizer;
-  BpeMerger merger;
-  SpecialTokens specials;
-  std::string bytes;             // of all tokens, joined
-  std::vector<size_t> starts;    // [tokens + 1]
-  std::vector<TokenType> types;  // [tokens]
-  int32_t prefix_id = -1;        // put in front with add_special; -1: none
-  int32_t suffix_id = -1;
+  TokenTable table;
+  Normalizer normalizer;
+  Splitter splitter;
+  std::optional<Scanner> scanner;
+  std::optional<BpeMerger> merger;  // one of these two
+  std::optional<UnigramSegmenter> segmenter;
+  SpecialTokens raw_specials;
+  SpecialTokens normalized_specials;
+  TokenTexts texts;
+  std::vector<TokenType> types;     // [tokens]
+  std::vector<int32_t> prefix_ids;  // put in front with add_special
+  std::vector<int32_t> suffix_ids;
+  // Words may be cut before each run of space marks: short words are fast and repeat.
+  bool cuts_at_marks = false;
 };
 
 Tokenizer::State::State(const TextModel& model)
-    : pre_tokenizer(model.pre_tokenizer),
-      merger(model),
-      specials(model),
+    : table(model.tokens,
+            model.kind == TokenizerKind::kUnigram ? Duplicates::kLast : Duplicates::kFirst),
+      normalizer(model.normalizers),
+      splitter(model.splits),
+      scanner(lone_scanner(model)),
+      raw_specials(model, normalizer, SpecialTokens::Kind::kRaw),
+      normalized_specials(model, normalizer, SpecialTokens::Kind::kNormalized),
+      texts(model),
       types(model.token_types),
-      prefix_id(model.add_bos ? model.bos_id.value_or(-1) : -1),
-      suffix_id(model.add_eos ? model.eos_id.value_or(-1) : -1) {
-  starts.reserve(model.tokens.size() + 1);
-  starts.push_back(0);
-  for (size_t i = 0; i < model.tokens.size(); ++i) {
-    const bool verbatim = types[i] == TokenType::kControl || types[i] == TokenType::kUserDefined ||
-                          types[i] == TokenType::kUnknown;
-    bytes +=
-        verbatim ? model.tokens[i] : printable_to_bytes(model.tokens[i]).value_or(model.tokens[i]);
-    starts.push_back(bytes.size());
+      prefix_ids(ids_around(model.prefix_ids, model.add_bos, model.bos_id)),
+      suffix_ids(ids_around(model.suffix_ids, model.add_eos, model.eos_id)) {
+  if (model.kind == TokenizerKind::kUnigram) {
+    segmenter.emplace(model, table);
+    cuts_at_marks = segmenter->never_crosses(kSpaceMark);
+  } else {
+    merger.emplace(model, table);
+    cuts_at_marks = model.kind == TokenizerKind::kBpe && !model.ignore_merges &&
+                    merger->never_crosses(kSpaceMark);
   }
 }
 
-void Tokenizer::State::encode_plain(std::string_view text, WordCache& cache,
-                                    std::vector<int32_t>& ids) const {
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = word_end(pre_tokenizer, text, at);
-    const std::string_view word = text.substr(at, end - at);
-    at = end;
-    if (word.size() > kMaxCachedWord) {
-      merger.append(word, ids);
-      continue;
+namespace {
+
+// One encode() call.
+template <class State>
+class Encoding {
+ public:
+  Encoding(const State& state, std::string_view text, bool parse_special, std::vector<int32_t>& ids)
+      : state_(state), parse_special_(parse_special), cache_(text.size()), ids_(ids) {}
+
+  // `text` as it came: verbatim tokens, and what lies between them.
+  void run(std::string_view text) {
+    for (size_t at = 0; at < text.size();) {
+      const SpecialTokens::Match match = state_.raw_specials.find(text, at, parse_special_);
+      append_piece(text.substr(at, match.begin - at), at == 0 ? Place::kStart : Place::kInside);
+      if (match.id >= 0) ids_.push_back(match.id);
+      at = match.end;
     }
-    WordCache::Entry& entry = cache.at(word);
-    const size_t first_id = ids.size();
-    if (entry.holds(word)) {
-      ids.resize(first_id + entry.num_ids);
-      std::copy_n(ids.begin() + entry.first_id, entry.num_ids, ids.begin() + first_id);
-      continue;
-    }
-    merger.append(word, ids);
-    entry = {word.data(), static_cast<uint32_t>(word.size()),
-             static_cast<uint32_t>(ids.size() - first_id), first_id};
   }
-}
+
+ private:
+  void append_piece(std::string_view piece, Place place) {
+    if (piece.empty()) return;
+    if (!state_.normalizer.empty()) {
+      piece = arena_.emplace_back(state_.normalizer.apply(piece, place));
+    }
+    for (size_t at = 0; at < piece.size();) {
+      const auto match = state_.normalized_specials.find(piece, at, parse_special_);
+      split(piece.substr(at, match.begin - at), at == 0 ? place : Place::kInside);
+      if (match.id >= 0) ids_.push_back(match.id);
+      at = match.end;
+    }
+  }
+
+  void split(std::string_view text, Place place) {
+    if (state_.scanner) {
+      for (size_t at = 0; at < text.size();) {
+        const size_t end = word_end(*state_.scanner, text, at);
+        append_word(text.substr(at, end - at));
+        at = end;
+      }
+      return;
+    }
+    state_.splitter.split(text, place, arena_, [&](std::string_view word) { append_cut(word); });
+  }
+
+  void append_cut(std::string_view word) {
+    if (!state_.cuts_at_marks) return append_word(word);
+    size_t begin = 0;
+    for (size_t at = word.find(kSpaceMark, 1); at != std::string_view::npos;
+         at = word.find(kSpaceMark, at + kSpaceMark.size())) {
+      const bool in_run = at >= begin + kSpaceMark.size() &&
+                          word.substr(at - kSpaceMark.size(), kSpaceMark.size()) == kSpaceMark;
+      if (in_run) continue;
+      append_word(word.substr(begin, at - begin));
+      begin = at;
+    }
+    append_word(word.substr(begin));
+  }
+
+  void append_word(std::string_view word) {
+    if (word.size() > kMaxCachedWord) return append_model(word);
+    WordCache::Entry& entry = cache_.at(word);
+    const size_t first_id = ids_.size();
+    if (entry.holds(word)) {
+      ids_.resize(first_id + entry.num_ids);
+      std::copy_n(ids_.begin() + entry.first_id, entry.num_ids, ids_.begin() + first_id);
+      return;
+    }
+    append_model(word);
+    entry = {word.data(), static_cast<uint32_t>(word.size()),
+             static_cast<uint32_t>(ids_.size() - first_id), first_id};
+  }
+
+  void append_model(std::string_view word) {
+    if (state_.merger) {
+      state_.merger->append(word, ids_);
+    } else {
+      state_.segmenter->append(word, ids_);
+    }
+  }
+
+  const State& state_;
+  bool parse_special_;
+  WordCache cache_;
+  Splitter::Arena arena_;
+  std::vector<int32_t>& ids_;
+};
+
+}  // namespace
 
 Tokenizer::Tokenizer(const TextModel& model) {
   if (model.empty()) {
@@ -91,30 +185,36 @@ Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 std::vector<int32_t> Tokenizer::encode(std::string_view utf8, EncodeOptions options) const {
   std::vector<int32_t> ids;
   ids.reserve(utf8.size() / 3 + 4);
-  if (options.add_special && state_->prefix_id >= 0) ids.push_back(state_->prefix_id);
-  WordCache cache(utf8.size());
-  for (size_t at = 0; at < utf8.size();) {
-    const SpecialTokens::Match match = state_->specials.find(utf8, at, options.parse_special);
-    state_->encode_plain(utf8.substr(at, match.at - at), cache, ids);
-    if (match.length_bytes > 0) ids.push_back(match.id);
-    at = match.at + match.length_bytes;
+  if (options.add_special) ids = state_->prefix_ids;
+  Encoding<State>(*state_, utf8, options.parse_special, ids).run(utf8);
+  if (options.add_special) {
+    ids.insert(ids.end(), state_->suffix_ids.begin(), state_->suffix_ids.end());
   }
-  if (options.add_special && state_->suffix_id >= 0) ids.push_back(state_->suffix_id);
   return ids;
 }
 
 std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) const {
   std::string text;
-  for (const int32_t id : ids) {
-    if (skip_special && is_special(id)) continue;
-    text += token_bytes(id);
-  }
+  TokenTexts::Progress progress;
+  for (const int32_t id : ids) decode_next(id, skip_special, progress, text);
   return text;
+}
+
+void Tokenizer::decode_next(int32_t id, bool skip_special, TokenTexts::Progress& progress,
+                            std::string& out) const {
+  if (id < 0 || id >= vocabulary_size() || (skip_special && is_special(id))) return;
+  const TokenType type = state_->types[id];
+  const bool verbatim = type == TokenType::kControl || type == TokenType::kUserDefined;
+  state_->texts.append(id, verbatim, progress, out);
+}
+
+TokenTexts::Progress Tokenizer::continued() const {
+  return state_->texts.continued();
 }
 
 std::string_view Tokenizer::token_bytes(int32_t id) const {
   if (id < 0 || id >= vocabulary_size()) return {};
-  return state_->bytes_of(id);
+  return state_->texts.bytes(id);
 }
 
 bool Tokenizer::is_special(int32_t id) const {

@@ -72,6 +72,80 @@ constexpr ByteTable kByteTable = make_byte_table();
 
 }  // namespace
 
+CaseClass case_class_at(std::string_view text, size_t at) {
+  const auto byte = static_cast<unsigned char>(text[at]);
+  if (byte < 128) {
+    return {byte >= 'A' && byte <= 'Z', byte >= 'a' && byte <= 'z', false, 1};
+  }
+  const CodePoint c = code_point_at(text, at);
+  if (!c.valid) return {false, false, false, 1};
+  switch (utf8proc_category(static_cast<int32_t>(c.value))) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LT:
+      return {true, false, false, c.length_bytes};
+    case UTF8PROC_CATEGORY_LL:
+      return {false, true, false, c.length_bytes};
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+      return {true, true, false, c.length_bytes};
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+      return {true, true, true, c.length_bytes};
+    default:
+      return {false, false, false, c.length_bytes};
+  }
+}
+
+CodePoint code_point_at(std::string_view text, size_t at) {
+  const auto byte = static_cast<unsigned char>(text[at]);
+  if (byte < 128) return {byte, 1, true};
+  const std::string_view rest = text.substr(at, 4);
+  const Utf8Prefix prefix = utf8_prefix(rest);
+  if (prefix.state != Utf8Start::kComplete) return {byte, 1, false};
+  return {static_cast<uint32_t>(decode(rest, prefix.length_bytes)),
+          static_cast<uint8_t>(prefix.length_bytes), true};
+}
+
+bool is_white_space(uint32_t c) {
+  return c < 128 ? kAsciiClass[c] == CharClass::kSpace : is_space(static_cast<int32_t>(c));
+}
+
+bool is_punctuation(uint32_t c) {
+  if (c < 128) return c > 32 && c < 127 && kAsciiClass[c] == CharClass::kOther;
+  const int category = utf8proc_category(static_cast<int32_t>(c));
+  return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO;
+}
+
+bool is_number(uint32_t c) {
+  if (c < 128) return kAsciiClass[c] == CharClass::kNumber;
+  const int category = utf8proc_category(static_cast<int32_t>(c));
+  return category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO;
+}
+
+bool is_mark_character(uint32_t c) {
+  if (c < 128) return false;
+  const int category = utf8proc_category(static_cast<int32_t>(c));
+  return category >= UTF8PROC_CATEGORY_MN && category <= UTF8PROC_CATEGORY_ME;
+}
+
+// Alphabetic, marks, decimal digits, connecting punctuation and joiners (Unicode TR 18, annex C).
+bool is_word_character(uint32_t c) {
+  if (c < 128) return kAsciiClass[c] <= CharClass::kNumber || c == '_';
+  if (c == 0x200C || c == 0x200D) return true;
+  const bool circled = (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||
+                       (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189);
+  if (circled) return true;
+  switch (utf8proc_category(static_cast<int32_t>(c))) {
+    case UTF8PROC_CATEGORY_NO:
+      return false;
+    case UTF8PROC_CATEGORY_PC:
+      return true;
+    default:
+      return classify(static_cast<int32_t>(c)) <= CharClass::kNumber || is_mark_character(c);
+  }
+}
+
 constexpr std::array<CharClass, 128> kAsciiClass = make_ascii_classes();
 
 Utf8Prefix utf8_prefix(std::string_view text) {

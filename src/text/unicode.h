@@ -31,6 +31,30 @@ inline Char char_at(std::string_view text, size_t at) {
   return class_of_character(text, at);
 }
 
+// What the patterns of GPT-4o ask of a character: `upper` is [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}],
+// `lower` [\p{Ll}\p{Lm}\p{Lo}\p{M}].
+struct CaseClass {
+  bool upper;
+  bool lower;
+  bool mark;  // \p{M}
+  uint8_t length_bytes;
+};
+CaseClass case_class_at(std::string_view text, size_t at);
+
+// One character decoded; a byte that starts no valid UTF-8 sequence is itself, with valid = false.
+struct CodePoint {
+  uint32_t value;
+  uint8_t length_bytes;
+  bool valid;
+};
+CodePoint code_point_at(std::string_view text, size_t at);
+
+bool is_white_space(uint32_t c);
+bool is_punctuation(uint32_t c);     // \p{P}, and ASCII's symbols
+bool is_number(uint32_t c);          // \p{N}
+bool is_word_character(uint32_t c);  // \w
+bool is_mark_character(uint32_t c);  // \p{M}
+
 // How far the start of `text` is towards one UTF-8 character.
 enum class Utf8Start : uint8_t { kComplete, kUnfinished, kInvalid };
 struct Utf8Prefix {

@@ -19,7 +19,7 @@ std::string utf8(uint32_t code_point) {
 text::TextModel byte_model() {
   text::TextModel model;
   model.kind = text::TokenizerKind::kByteLevelBpe;
-  model.pre_tokenizer = text::PreTokenizer::kSmolLm;
+  model.splits = {text::scan_step(text::Scanner::kSmolLm)};
   uint32_t shifted = 256;
   for (uint32_t byte = 0; byte < 256; ++byte) {
     const bool printable = (byte >= 33 && byte <= 126) || (byte >= 161 && byte != 173);

@@ -6,6 +6,7 @@
 
 #include "base/wire.h"
 #include "tests/text/vocabulary.h"
+#include "text/known_patterns.h"
 
 namespace kvern::text {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 
 TextModel full_model() {
-  TextModel model = tiny_model({"a b", "Ġ ab"}, PreTokenizer::kSmolLm);
+  TextModel model = tiny_model({"a b", "Ġ ab"}, Scanner::kSmolLm);
   model.bos_id = 1;
   model.eos_id = 2;
   model.stop_ids = {2, 256};
@@ -103,11 +104,10 @@ TEST(TextModel, MergesMustBeTokens) {
   expect_error(code, "not two tokens", parse(""));
 }
 
-TEST(TextModel, UnknownKindsAreRefusedByName) {
-  EXPECT_EQ(pre_tokenizer_from_name("smollm"), PreTokenizer::kSmolLm);
-  EXPECT_EQ(tokenizer_kind_from_name("gpt2"), TokenizerKind::kByteLevelBpe);
-  expect_error(Code::kUnsupported, "'llama-bpe'", [] { pre_tokenizer_from_name("llama-bpe"); });
-  expect_error(Code::kUnsupported, "'t5'", [] { tokenizer_kind_from_name("t5"); });
+TEST(TextModel, UnknownPreTokenizersAreRefusedByName) {
+  EXPECT_EQ(pre_tokenizer_from_name("smollm").splits, std::vector{scan_step(Scanner::kSmolLm)});
+  expect_error(Code::kUnsupported, "'nosuch'", [] { pre_tokenizer_from_name("nosuch"); });
+  expect_error(Code::kUnsupported, "'default'", [] { pre_tokenizer_from_name("default"); });
 }
 
 }  // namespace

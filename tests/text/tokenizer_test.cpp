@@ -95,7 +95,7 @@ TEST(Tokenizer, BytesWithoutATokenAreLeftOut) {
 }
 
 TEST(Tokenizer, AnyBytesComeBack) {
-  const Tokenizer tokenizer(tiny_model({"a b", "Ġ a", "Ã ©", "0 0"}, PreTokenizer::kSmolLm));
+  const Tokenizer tokenizer(tiny_model({"a b", "Ġ a", "Ã ©", "0 0"}, Scanner::kSmolLm));
   std::mt19937 random(3);
   for (int round = 0; round < 300; ++round) {
     std::string text(random() % 60, '\0');

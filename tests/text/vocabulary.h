@@ -18,10 +18,10 @@ inline int32_t add_token(TextModel& model, std::string token, TokenType type) {
 // Ids 0-255 are the bytes, in order; then what `merges` make, in order; then <|a|> and <|a|>x
 // (control) and "@@" (user-defined).
 inline TextModel tiny_model(const std::vector<std::string>& merges,
-                            PreTokenizer pre_tokenizer = PreTokenizer::kGpt2) {
+                            Scanner scanner = Scanner::kGpt2) {
   TextModel model;
   model.kind = TokenizerKind::kByteLevelBpe;
-  model.pre_tokenizer = pre_tokenizer;
+  model.splits = {scan_step(scanner)};
   for (int byte = 0; byte < 256; ++byte) {
     add_token(model, byte_to_printable(static_cast<uint8_t>(byte)), TokenType::kNormal);
   }

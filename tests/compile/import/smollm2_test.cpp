@@ -67,7 +67,7 @@ TEST_F(E2eSmolLm2Import, GraphIsWellFormedAndPrintsAndParses) {
 TEST_F(E2eSmolLm2Import, Tokenizer) {
   const ImportedModel model = load(model_path());
   EXPECT_EQ(model.text.kind, text::TokenizerKind::kByteLevelBpe);
-  EXPECT_EQ(model.text.pre_tokenizer, text::PreTokenizer::kSmolLm);
+  EXPECT_EQ(model.text.splits, std::vector{text::scan_step(text::Scanner::kSmolLm)});
   EXPECT_EQ(model.text.tokens.size(), 49152u);
   EXPECT_EQ(model.text.merges.size(), 48900u);
   EXPECT_EQ(model.text.bos_id, 1);

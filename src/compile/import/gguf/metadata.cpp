@@ -167,6 +167,19 @@ std::optional<std::vector<int64_t>> Metadata::find_integers(const std::string& k
   return out;
 }
 
+std::optional<std::vector<float>> Metadata::find_floats(const std::string& key) const {
+  const Entry* entry = find(key);
+  if (entry == nullptr) return std::nullopt;
+  if (entry->type != ValueType::kArray || entry->element != ValueType::kF32) {
+    wrong_type(key, *entry, "an array of 32-bit floating-point numbers");
+  }
+  Cursor at(bytes_.subspan(entry->offset), file_);
+  std::vector<float> out;
+  out.reserve(entry->length);
+  for (uint64_t i = 0; i < entry->length; ++i) out.push_back(at.number<float>("a metadata value"));
+  return out;
+}
+
 uint64_t Metadata::count(const std::string& key) const {
   const auto value = find_count(key);
   if (!value) missing(key);

@@ -50,6 +50,7 @@ class Metadata {
   std::optional<std::string_view> find_string(const std::string& key) const;
   std::optional<std::vector<std::string>> find_strings(const std::string& key) const;
   std::optional<std::vector<int64_t>> find_integers(const std::string& key) const;
+  std::optional<std::vector<float>> find_floats(const std::string& key) const;
 
   // The same for keys that must be there.
   uint64_t count(const std::string& key) const;

@@ -6,11 +6,13 @@
 #include <array>
 
 #include "kvern/error.h"
+#include "text/known_patterns.h"
+#include "text/sentencepiece_steps.h"
 
 namespace kvern::import::gguf {
 namespace {
 
-// Keys that are read below, or that change nothing for byte-level BPE.
+// Keys that are read below, or that change nothing.
 constexpr std::array kKnownKeys = {
     "tokenizer.ggml.model",
     "tokenizer.ggml.pre",
@@ -28,8 +30,10 @@ constexpr std::array kKnownKeys = {
     "tokenizer.ggml.mask_token_id",
     "tokenizer.ggml.add_bos_token",
     "tokenizer.ggml.add_eos_token",
-    "tokenizer.ggml.add_space_prefix",  // of SentencePiece
-    "tokenizer.ggml.scores",            // of SentencePiece
+    "tokenizer.ggml.add_space_prefix",
+    "tokenizer.ggml.remove_extra_whitespaces",
+    "tokenizer.ggml.precompiled_charsmap",
+    "tokenizer.ggml.scores",
     "tokenizer.ggml.token_type_count",
     "tokenizer.chat_template",
 };
@@ -73,7 +77,9 @@ void read_special_ids(const File& file, text::TextModel& model) {
       model.stop_ids.push_back(*id);
     }
   }
-  model.add_bos = file.metadata.find_bool("tokenizer.ggml.add_bos_token").value_or(false);
+  // What the format's own tools take for granted: SentencePiece texts begin with BOS.
+  const bool bos_by_default = model.kind == text::TokenizerKind::kBpe && model.bos_id.has_value();
+  model.add_bos = file.metadata.find_bool("tokenizer.ggml.add_bos_token").value_or(bos_by_default);
   model.add_eos = file.metadata.find_bool("tokenizer.ggml.add_eos_token").value_or(false);
   if (model.add_bos && !model.bos_id) {
     fail(file.name, "asks for a first token at every text, but names no bos_token_id");
@@ -91,6 +97,74 @@ void warn_of_unknown_keys(const File& file, std::vector<std::string>& warnings) 
   }
 }
 
+void read_byte_level(const File& file, text::TextModel& model) {
+  const auto pre = file.metadata.find_string("tokenizer.ggml.pre");
+  if (!pre) {
+    unsupported(file.name,
+                "does not say how text is split before merging (tokenizer.ggml.pre); a guess "
+                "would give wrong ids. Convert the model again");
+  }
+  text::NamedPreTokenizer named = text::pre_tokenizer_from_name(shown(*pre));
+  model.normalizers = std::move(named.normalizers);
+  model.splits = std::move(named.splits);
+  model.ignore_merges = named.ignore_merges;
+  if (!file.metadata.has("tokenizer.ggml.add_bos_token")) {
+    model.add_bos = named.add_bos && model.bos_id.has_value();
+  }
+  const auto merges = file.metadata.find_strings("tokenizer.ggml.merges");
+  if (!merges) {
+    fail(file.name, "metadata 'tokenizer.ggml.merges' is missing; convert the model again");
+  }
+  model.merges = text::parse_merges(model.tokens, *merges);
+}
+
+void read_sentencepiece(const File& file, text::TextModel& model) {
+  const auto scores = file.metadata.find_floats("tokenizer.ggml.scores");
+  if (!scores) {
+    fail(file.name, "metadata 'tokenizer.ggml.scores' is missing; convert the model again");
+  }
+  model.scores.assign(scores->begin(), scores->end());
+  const auto flag = [&](const char* name, bool otherwise) {
+    return file.metadata.find_bool(std::string("tokenizer.ggml.") + name).value_or(otherwise);
+  };
+  text::SentencePieceOptions options;
+  options.add_space_prefix = flag("add_space_prefix", true);
+  if (model.kind == text::TokenizerKind::kUnigram) {
+    options.remove_extra_spaces = flag("remove_extra_whitespaces", true);
+    const auto map = file.metadata.find_integers("tokenizer.ggml.precompiled_charsmap");
+    if (map) options.chars_map.assign(map->begin(), map->end());
+  }
+  text::set_sentencepiece_steps(options, model);
+}
+
+void read_chat_templates(const File& file, text::TextModel& model) {
+  model.chat_template = file.metadata.find_string("tokenizer.chat_template").value_or("");
+  const auto names = file.metadata.find_strings("tokenizer.chat_templates");
+  if (!names || names->empty()) return;
+  if (!model.chat_template.empty()) {
+    model.chat_templates.push_back({"default", model.chat_template});
+  }
+  for (const std::string& name : *names) {
+    const auto source = file.metadata.find_string("tokenizer.chat_template." + name);
+    if (!source) {
+      fail(file.name, fmt::format("metadata 'tokenizer.chat_template.{}' is missing, which "
+                                  "'tokenizer.chat_templates' names",
+                                  shown(name)));
+    }
+    if (name != "default") model.chat_templates.push_back({name, std::string(*source)});
+  }
+}
+
+// `tokenizer.ggml.model`
+text::TokenizerKind kind_from_name(const File& file, std::string_view name) {
+  if (name == "gpt2") return text::TokenizerKind::kByteLevelBpe;
+  if (name == "llama") return text::TokenizerKind::kBpe;
+  if (name == "t5") return text::TokenizerKind::kUnigram;
+  unsupported(file.name, fmt::format("tokenizer: kind '{}' is not supported; known: gpt2 "
+                                     "(byte-level BPE), llama (SentencePiece BPE), t5 (Unigram)",
+                                     shown(name)));
+}
+
 }  // namespace
 
 text::TextModel read_tokenizer(const File& file, std::vector<std::string>& warnings) {
@@ -100,25 +174,20 @@ text::TextModel read_tokenizer(const File& file, std::vector<std::string>& warni
     warnings.emplace_back("the file holds no tokenizer: the model takes and gives token ids only");
     return model;
   }
-  model.kind = text::tokenizer_kind_from_name(shown(*kind));
-  const auto pre = file.metadata.find_string("tokenizer.ggml.pre");
-  if (!pre) {
-    unsupported(file.name,
-                "does not say how text is split before merging (tokenizer.ggml.pre); a guess "
-                "would give wrong ids. Convert the model again");
-  }
-  model.pre_tokenizer = text::pre_tokenizer_from_name(shown(*pre));
+  model.kind = kind_from_name(file, *kind);
   auto tokens = file.metadata.find_strings("tokenizer.ggml.tokens");
-  const auto merges = file.metadata.find_strings("tokenizer.ggml.merges");
-  if (!tokens || !merges) {
-    fail(file.name, fmt::format("metadata '{}' is missing; convert the model again",
-                                tokens ? "tokenizer.ggml.merges" : "tokenizer.ggml.tokens"));
+  if (!tokens) {
+    fail(file.name, "metadata 'tokenizer.ggml.tokens' is missing; convert the model again");
   }
   model.tokens = std::move(*tokens);
   model.token_types = read_token_types(file, model.tokens.size(), warnings);
-  model.merges = text::parse_merges(model.tokens, *merges);
   read_special_ids(file, model);
-  model.chat_template = file.metadata.find_string("tokenizer.chat_template").value_or("");
+  if (model.kind == text::TokenizerKind::kByteLevelBpe) {
+    read_byte_level(file, model);
+  } else {
+    read_sentencepiece(file, model);
+  }
+  read_chat_templates(file, model);
   warn_of_unknown_keys(file, warnings);
   model.validate();
   return model;
