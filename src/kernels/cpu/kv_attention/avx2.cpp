@@ -98,6 +98,7 @@ void stage_q(QkInput, const float* q, int64_t dim, float* to) {
 
 const Isa& avx2_isa() {
   static constexpr Isa kIsa = {.stage_q = avx2::stage_q,
+                               .stage_scales = avx2::stage_scales,
                                .stage_k = avx2::stage_k,
                                .stage_v = avx2::stage_v,
                                .qk_block = avx2::qk_block,

@@ -12,11 +12,13 @@ namespace {
 template <int kRows>
 [[gnu::target("avx2,fma")]] void qk(const QkBlock& b, int64_t block) {
   __m256 sum[kRows][2];
+#pragma GCC unroll 6
   for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = _mm256_setzero_ps();
   const float* k = b.k + block * b.steps * kLanes;
   for (int64_t step = 0; step < b.steps; ++step) {
     const __m256 low = _mm256_loadu_ps(k + step * kLanes);
     const __m256 high = _mm256_loadu_ps(k + step * kLanes + kHalf);
+#pragma GCC unroll 6
     for (int r = 0; r < kRows; ++r) {
       const __m256 q = _mm256_broadcast_ss(b.q + r * b.steps + step);
       sum[r][0] = _mm256_fmadd_ps(q, low, sum[r][0]);
@@ -24,6 +26,7 @@ template <int kRows>
     }
   }
   const __m256 scale = _mm256_set1_ps(b.scale);
+#pragma GCC unroll 6
   for (int r = 0; r < kRows; ++r) {
     float* scores = b.scores + r * kSplitTokens + block * kLanes;
     _mm256_storeu_ps(scores, _mm256_mul_ps(sum[r][0], scale));
@@ -35,6 +38,7 @@ template <int kRows>
 [[gnu::target("avx2,fma"), gnu::always_inline]] inline void weigh_one(__m256 (&sum)[kRows][2],
                                                                       const float* weights,
                                                                       __m256 low, __m256 high) {
+#pragma GCC unroll 6
   for (int r = 0; r < kRows; ++r) {
     const __m256 weight = _mm256_broadcast_ss(weights + r * kSplitTokens);
     sum[r][0] = _mm256_fmadd_ps(weight, low, sum[r][0]);
@@ -45,6 +49,7 @@ template <int kRows>
 template <int kRows>
 [[gnu::target("avx2,fma"), gnu::always_inline]] inline void store_sums(
     const __m256 (&sum)[kRows][2], int64_t padded_dim, float* out) {
+#pragma GCC unroll 6
   for (int r = 0; r < kRows; ++r) {
     _mm256_storeu_ps(out + r * padded_dim, sum[r][0]);
     _mm256_storeu_ps(out + r * padded_dim + kHalf, sum[r][1]);
@@ -56,6 +61,7 @@ template <int kRows>
   const float* v = b.v + column;
   float* out = b.out + column;
   __m256 sum[kRows][2];
+#pragma GCC unroll 6
   for (int r = 0; r < kRows; ++r) {
     sum[r][0] = _mm256_loadu_ps(out + r * b.padded_dim);
     sum[r][1] = _mm256_loadu_ps(out + r * b.padded_dim + kHalf);
@@ -71,16 +77,18 @@ template <int kRows>
 template <DType kStorage, bool kWhole, int kRows>
 [[gnu::target("avx2,fma,f16c")]] void weigh(const PvDirect& d, int64_t column) {
   __m256 sum[kRows][2];
+#pragma GCC unroll 6
   for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = _mm256_setzero_ps();
+  const int64_t group = column / d.range.group;
   const int64_t left = kWhole ? kLanes : d.range.dim - column;
   for (int64_t p = d.from.begin; p < d.from.end; ++p) {
     if (column == 0 && (p % kLanes == 0 || p == d.from.begin)) {
       ask_ahead(d.from, d.from.v, d.range.token_bytes, p / kLanes * kLanes);
     }
     const std::byte* codes = d.from.v[p];
-    const std::byte* scales = d.from.v_scale[p];
-    weigh_one(sum, d.weights + p, load8<kStorage>(d.range, codes, scales, column, left),
-              load8<kStorage>(d.range, codes, scales, column + kHalf, left - kHalf));
+    const float* scale = d.from.v_scale + p * d.from.v_groups + group;  // groups: multiples of 16
+    weigh_one(sum, d.weights + p, load8<kStorage>(codes, scale, column, left),
+              load8<kStorage>(codes, scale, column + kHalf, left - kHalf));
   }
   store_sums(sum, d.padded_dim, d.out + column);
 }

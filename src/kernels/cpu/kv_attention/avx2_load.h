@@ -1,20 +1,12 @@
 // Rows of pages into registers.
 #pragma once
 
-#include <algorithm>
 #include <cstring>
 
 #include "kernels/cpu/avx2_math.h"
 #include "kernels/cpu/kv_attention/split.h"
 
 namespace kvern::kernels::cpu::avx2 {
-
-[[gnu::target("avx2,f16c"), gnu::always_inline]] inline float scale_at(const std::byte* scales,
-                                                                       int64_t group) {
-  uint16_t bits;
-  std::memcpy(&bits, scales + 2 * group, sizeof(bits));
-  return _cvtsh_ss(bits);
-}
 
 // `count` elements of kBytes each, at most 8 of them, zeros behind; touches no byte of others.
 template <int64_t kBytes>
@@ -29,11 +21,10 @@ template <int64_t kBytes>
   return _mm_load_si128(reinterpret_cast<const __m128i*>(few));
 }
 
-// Elements [i, i + 8) of a row as f32, zero from i + count on. Groups are multiples of 16.
+// Elements [i, i + 8) of a row as f32, zero from i + count on. `scale` is that of their group.
 template <DType kStorage>
-[[gnu::target("avx2,fma,f16c"), gnu::always_inline]] inline __m256 load8(const KvRange& range,
-                                                                         const std::byte* codes,
-                                                                         const std::byte* scales,
+[[gnu::target("avx2,fma,f16c"), gnu::always_inline]] inline __m256 load8(const std::byte* codes,
+                                                                         const float* scale,
                                                                          int64_t i, int64_t count) {
   if constexpr (kStorage == DType::kF32) {
     return load_first(reinterpret_cast<const float*>(codes) + i, count);
@@ -43,17 +34,14 @@ template <DType kStorage>
     const __m256i wide = _mm256_cvtepu16_epi32(load_bytes<2>(codes + 2 * i, count));
     return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
   } else {
-    if (count <= 0) return _mm256_setzero_ps();
     const __m128i code = load_bytes<1>(codes + i, count);
-    const float scale = scale_at(scales, i / range.group);
     if constexpr (kStorage == DType::kI8) {
-      return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(code)), _mm256_set1_ps(scale));
+      return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(code)),
+                           _mm256_broadcast_ss(scale));
     } else {  // an f16 of the same exponent and mantissa is 256 times smaller
-      const __m128i wide = _mm_cvtepi8_epi16(code);
-      const __m128i magnitude = _mm_and_si128(_mm_slli_epi16(wide, 7), _mm_set1_epi16(0x3f80));
-      const __m128i sign = _mm_and_si128(wide, _mm_set1_epi16(-0x8000));
-      return _mm256_mul_ps(_mm256_cvtph_ps(_mm_or_si128(magnitude, sign)),
-                           _mm256_set1_ps(256.0f * scale));
+      const __m128i wide = _mm_slli_epi16(_mm_cvtepi8_epi16(code), 7);
+      const __m128i half = _mm_and_si128(wide, _mm_set1_epi16(-0x4001));
+      return _mm256_mul_ps(_mm256_cvtph_ps(half), _mm256_broadcast_ss(scale));
     }
   }
 }

@@ -35,13 +35,13 @@ namespace {
 // Elements [i, i + 8) of 8 positions, turned on their side.
 template <DType kStorage>
 [[gnu::target("avx2,fma,f16c"), gnu::always_inline]] inline void turn_block(
-    const KvRange& range, const std::byte* const* codes, const std::byte* const* scales, int64_t i,
-    float* to) {
+    const KvRange& range, const std::byte* const* codes, const float* scales, int64_t groups,
+    int64_t i, float* to) {
   const int64_t count = std::min<int64_t>(range.dim - i, 8);
   __m256 rows[8];
 #pragma GCC unroll 8
   for (int lane = 0; lane < 8; ++lane) {
-    rows[lane] = load8<kStorage>(range, codes[lane], scales[lane], i, count);
+    rows[lane] = load8<kStorage>(codes[lane], scales + lane * groups + i / range.group, i, count);
   }
   transpose8(rows);
 #pragma GCC unroll 8
@@ -58,16 +58,14 @@ template <DType kStorage>
     ask_ahead(from, from.k, range.token_bytes, first);
     // Lanes outside [begin, end) repeat a row inside: their scores are never looked at.
     const std::byte* codes[kLanes];
-    const std::byte* scales[kLanes];
     for (int64_t lane = 0; lane < kLanes; ++lane) {
-      const int64_t p = std::clamp(first + lane, from.begin, from.end - 1);
-      codes[lane] = from.k[p];
-      scales[lane] = from.k_scale[p];
+      codes[lane] = from.k[std::clamp(first + lane, from.begin, from.end - 1)];
     }
     for (int64_t i = 0; i < range.dim; i += 8) {
       float* to = k + (block * range.dim + i) * kLanes;
       for (int64_t half = 0; half < kLanes; half += kHalf) {
-        turn_block<kStorage>(range, codes + half, scales + half, i, to + half);
+        turn_block<kStorage>(range, codes + half, from.k_scale + (first + half) * from.k_groups,
+                             from.k_groups, i, to + half);
       }
     }
   }
@@ -80,14 +78,23 @@ template <DType kStorage>
     if (p % kLanes == 0 || p == from.begin) {
       ask_ahead(from, from.v, range.token_bytes, p / kLanes * kLanes);
     }
+    const float* scales = from.v_scale + p * from.v_groups;
     for (int64_t i = 0; i < padded_dim; i += 8) {
       _mm256_storeu_ps(v + p * padded_dim + i,
-                       load8<kStorage>(range, from.v[p], from.v_scale[p], i, range.dim - i));
+                       load8<kStorage>(from.v[p], scales + i / range.group, i, range.dim - i));
     }
   }
 }
 
 }  // namespace
+
+[[gnu::target("avx2,f16c")]] void stage_scales(const std::byte* scales, int64_t count, float factor,
+                                               float* to) {
+  for (int64_t i = 0; i < count; i += 8) {
+    const __m256 scale = _mm256_cvtph_ps(load_bytes<2>(scales + 2 * i, count - i));
+    store_first(to + i, count - i, _mm256_mul_ps(scale, _mm256_set1_ps(factor)));
+  }
+}
 
 void stage_k(QkInput input, const KvRange& range, const SplitSource& from, float* k, float*) {
   KVERN_DCHECK(input == QkInput::kF32, "AVX2 has no dot product of bf16");

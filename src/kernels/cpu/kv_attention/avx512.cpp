@@ -107,6 +107,7 @@ inline __mmask16 lanes_between(int64_t begin, int64_t end) {
 
 const Isa& avx512_isa() {
   static constexpr Isa kIsa = {.stage_q = avx512::stage_q,
+                               .stage_scales = avx512::stage_scales,
                                .stage_k = avx512::stage_k,
                                .stage_v = avx512::stage_v,
                                .qk_block = avx512::qk_block,

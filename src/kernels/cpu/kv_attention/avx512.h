@@ -5,6 +5,7 @@
 
 namespace kvern::kernels::cpu::avx512 {
 
+void stage_scales(const std::byte* scales, int64_t count, float factor, float* to);
 void stage_k(QkInput input, const KvRange& range, const SplitSource& from, float* k,
              float* k_scale);
 void stage_v(const KvRange& range, const SplitSource& from, int64_t padded_dim, float* v);

@@ -29,21 +29,28 @@ template <QkInput kInput, bool kScaled, int kRows, int kBlocks>
   const float* k_scale = kScaled ? b.k_scale + block * b.groups * kLanes : nullptr;
   for (int64_t g = 0; g < b.groups; ++g) {
     __m512 sum[kRows][kBlocks];
+#pragma GCC unroll 6
     for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 6
       for (int c = 0; c < kBlocks; ++c) sum[r][c] = _mm512_setzero_ps();
     }
     const int64_t end = std::min((g + 1) * b.steps_per_group, b.steps);
     for (int64_t step = g * b.steps_per_group; step < end; ++step) {
       __m512 lanes[kBlocks];
+#pragma GCC unroll 6
       for (int c = 0; c < kBlocks; ++c) {
         lanes[c] = _mm512_loadu_ps(k + (c * b.steps + step) * kLanes);
       }
+#pragma GCC unroll 6
       for (int r = 0; r < kRows; ++r) {
         const __m512 q = _mm512_set1_ps(b.q[r * b.steps + step]);
+#pragma GCC unroll 6
         for (int c = 0; c < kBlocks; ++c) sum[r][c] = dot_step<kInput>(sum[r][c], q, lanes[c]);
       }
     }
+#pragma GCC unroll 6
     for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 6
       for (int c = 0; c < kBlocks; ++c) {
         if constexpr (kScaled) {
           const __m512 s = _mm512_loadu_ps(k_scale + (c * b.groups + g) * kLanes);
@@ -56,7 +63,9 @@ template <QkInput kInput, bool kScaled, int kRows, int kBlocks>
     }
   }
   const __m512 scale = _mm512_set1_ps(b.scale);
+#pragma GCC unroll 6
   for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 6
     for (int c = 0; c < kBlocks; ++c) {
       _mm512_storeu_ps(b.scores + r * kSplitTokens + (block + c) * kLanes,
                        _mm512_mul_ps(total[r][c], scale));
@@ -89,20 +98,27 @@ template <int kRows, int kVectors>
   const float* v = b.v + column;
   float* out = b.out + column;
   __m512 sum[kRows][kVectors];
+#pragma GCC unroll 6
   for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 6
     for (int c = 0; c < kVectors; ++c) {
       sum[r][c] = _mm512_loadu_ps(out + r * b.padded_dim + c * kLanes);
     }
   }
   for (int64_t p = b.begin; p < b.end; ++p) {
     __m512 row[kVectors];
+#pragma GCC unroll 6
     for (int c = 0; c < kVectors; ++c) row[c] = _mm512_loadu_ps(v + p * b.padded_dim + c * kLanes);
+#pragma GCC unroll 6
     for (int r = 0; r < kRows; ++r) {
       const __m512 weight = _mm512_set1_ps(b.weights[r * kSplitTokens + p]);
+#pragma GCC unroll 6
       for (int c = 0; c < kVectors; ++c) sum[r][c] = _mm512_fmadd_ps(weight, row[c], sum[r][c]);
     }
   }
+#pragma GCC unroll 6
   for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 6
     for (int c = 0; c < kVectors; ++c) {
       _mm512_storeu_ps(out + r * b.padded_dim + c * kLanes, sum[r][c]);
     }

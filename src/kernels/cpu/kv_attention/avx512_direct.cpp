@@ -13,24 +13,35 @@ namespace {
 template <DType kStorage, int kRows, int kVectors>
 [[gnu::target("avx512f,avx512bw,avx512vl")]] void weigh(const PvDirect& d, int64_t column) {
   __m512 sum[kRows][kVectors];
+#pragma GCC unroll 6
   for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 6
     for (int c = 0; c < kVectors; ++c) sum[r][c] = _mm512_setzero_ps();
   }
   const __mmask16 mask = kVectors > 1 ? __mmask16{0xffff} : first_lanes(d.range.dim - column);
+  int64_t group[kVectors];
+#pragma GCC unroll 6
+  for (int c = 0; c < kVectors; ++c) group[c] = (column + c * kLanes) / d.range.group;
   for (int64_t p = d.from.begin; p < d.from.end; ++p) {
     if (column == 0 && (p % kLanes == 0 || p == d.from.begin)) {
       ask_ahead(d.from, d.from.v, d.range.token_bytes, p / kLanes * kLanes);
     }
+    const float* scales = d.from.v_scale + p * d.from.v_groups;
     __m512 row[kVectors];
+#pragma GCC unroll 6
     for (int c = 0; c < kVectors; ++c) {
-      row[c] = load16<kStorage>(d.range, d.from.v[p], d.from.v_scale[p], column + c * kLanes, mask);
+      row[c] = load16<kStorage>(d.from.v[p], scales + group[c], column + c * kLanes, mask);
     }
+#pragma GCC unroll 6
     for (int r = 0; r < kRows; ++r) {
       const __m512 weight = _mm512_set1_ps(d.weights[r * kSplitTokens + p]);
+#pragma GCC unroll 6
       for (int c = 0; c < kVectors; ++c) sum[r][c] = _mm512_fmadd_ps(weight, row[c], sum[r][c]);
     }
   }
+#pragma GCC unroll 6
   for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 6
     for (int c = 0; c < kVectors; ++c) {
       _mm512_storeu_ps(d.out + r * d.padded_dim + column + c * kLanes, sum[r][c]);
     }

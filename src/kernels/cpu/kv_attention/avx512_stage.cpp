@@ -56,11 +56,11 @@ namespace {
 
 // Steps [step, step + 16) of a row of K: 32 bf16 or 16 f32.
 template <QkInput kInput, DType kStorage>
-[[gnu::target("avx512f,avx512bw,avx512vl"), gnu::always_inline]] inline __m512i load_steps(
-    const KvRange& range, const std::byte* codes, const std::byte* scales, int64_t step) {
+[[gnu::target("avx512f,avx512bw,avx512vl,avx512bf16"), gnu::always_inline]] inline __m512i
+load_steps(const KvRange& range, const std::byte* codes, const float* scales, int64_t step) {
   if constexpr (kInput == QkInput::kF32) {
     return _mm512_castps_si512(
-        load16<kStorage>(range, codes, scales, step, first_lanes(range.dim - step)));
+        load16<kStorage>(codes, scales + step / range.group, step, first_lanes(range.dim - step)));
   } else if constexpr (kStorage == DType::kBf16) {
     const int64_t left = range.dim - 2 * step;
     const __mmask32 mask = left >= 32 ? ~__mmask32{0} : (__mmask32{1} << left) - 1;
@@ -70,26 +70,26 @@ template <QkInput kInput, DType kStorage>
     const __mmask32 mask = left >= 32 ? ~__mmask32{0} : (__mmask32{1} << left) - 1;
     return bf16_of_f8(_mm256_maskz_loadu_epi8(mask, codes + 2 * step));
   } else {
-    __m256i half[2];
+    __m512 value[2];
+#pragma GCC unroll 2
     for (int64_t part = 0; part < 2; ++part) {
       const int64_t i = 2 * step + 16 * part;
       const __m128i bytes = _mm_maskz_loadu_epi8(first_lanes(range.dim - i), codes + i);
-      const __m512 value = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
-      half[part] = _mm512_cvtepi32_epi16(_mm512_srli_epi32(_mm512_castps_si512(value), 16));
+      value[part] = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
     }
-    return _mm512_inserti64x4(_mm512_castsi256_si512(half[0]), half[1], 1);
+    return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(value[1], value[0]));
   }
 }
 
 // Steps [step, step + count) of one block of positions, turned on their side.
 template <QkInput kInput, DType kStorage>
-[[gnu::target("avx512f,avx512bw,avx512vl"), gnu::always_inline]] inline void turn_block(
-    const KvRange& range, const std::byte* const* codes, const std::byte* const* scales,
+[[gnu::target("avx512f,avx512bw,avx512vl,avx512bf16"), gnu::always_inline]] inline void turn_block(
+    const KvRange& range, const std::byte* const* codes, const float* scales, int64_t groups,
     int64_t step, int64_t count, float* to) {
   __m512i rows[16];
 #pragma GCC unroll 16
   for (int lane = 0; lane < 16; ++lane) {
-    rows[lane] = load_steps<kInput, kStorage>(range, codes[lane], scales[lane], step);
+    rows[lane] = load_steps<kInput, kStorage>(range, codes[lane], scales + lane * groups, step);
   }
   transpose16(rows);
   if (count >= 16) {
@@ -104,39 +104,38 @@ template <QkInput kInput, DType kStorage>
 }
 
 template <QkInput kInput, DType kStorage>
-[[gnu::target("avx512f,avx512bw,avx512vl")]] void stage_k_of(const KvRange& range,
-                                                             const SplitSource& from, float* k) {
+[[gnu::target("avx512f,avx512bw,avx512vl,avx512bf16")]] void stage_k_of(const KvRange& range,
+                                                                        const SplitSource& from,
+                                                                        float* k) {
   const int64_t steps = dot_steps(kInput, range.dim);
   for (int64_t block = from.begin / kLanes; block * kLanes < from.end; ++block) {
     const int64_t first = block * kLanes;
     ask_ahead(from, from.k, range.token_bytes, first);
     const std::byte* const* codes = from.k + first;
-    const std::byte* const* scales = from.k_scale + first;
     // Lanes outside [begin, end) repeat a row inside: their scores are never looked at.
-    const std::byte* edge[2][kLanes];
+    const std::byte* edge[kLanes];
     if (first < from.begin || first + kLanes > from.end) {
       for (int64_t lane = 0; lane < kLanes; ++lane) {
-        const int64_t p = std::clamp(first + lane, from.begin, from.end - 1);
-        edge[0][lane] = from.k[p];
-        edge[1][lane] = from.k_scale[p];
+        edge[lane] = from.k[std::clamp(first + lane, from.begin, from.end - 1)];
       }
-      codes = edge[0];
-      scales = edge[1];
+      codes = edge;
     }
     for (int64_t step = 0; step < steps; step += 16) {
-      turn_block<kInput, kStorage>(range, codes, scales, step, steps - step,
+      turn_block<kInput, kStorage>(range, codes, from.k_scale + first * from.k_groups,
+                                   from.k_groups, step, steps - step,
                                    k + (block * steps + step) * kLanes);
     }
   }
 }
 
-[[gnu::target("avx512f")]] void stage_scales(const KvRange& range, const SplitSource& from,
-                                             float* k_scale) {
-  const int64_t groups = (range.dim + range.group - 1) / range.group;
-  for (int64_t p = from.begin / kLanes * kLanes; p < from.end; ++p) {
-    float* to = k_scale + p / kLanes * groups * kLanes + p % kLanes;
+// [position][group] -> [block][group][16 positions].
+void turn_scales(const SplitSource& from, float* k_scale) {
+  const int64_t groups = from.k_groups;
+  for (int64_t p = from.begin / kLanes * kLanes; p < from.end; p += kLanes) {
     for (int64_t g = 0; g < groups; ++g) {
-      to[g * kLanes] = p < from.begin ? 0.0f : scale_at(from.k_scale[p], g);
+      const float* scale = from.k_scale + p * groups + g;
+      float* to = k_scale + (p / kLanes * groups + g) * kLanes;
+      for (int64_t lane = 0; lane < kLanes; ++lane) to[lane] = scale[lane * groups];
     }
   }
 }
@@ -150,23 +149,33 @@ template <DType kStorage>
       ask_ahead(from, from.v, range.token_bytes, p / kLanes * kLanes);
     }
     const std::byte* codes = from.v[p];
-    const std::byte* scales = from.v_scale[p];
+    const float* scales = from.v_scale + p * from.v_groups;
     float* to = v + p * padded_dim;
     int64_t i = 0;
     for (; i + 64 <= range.dim; i += 64) {
 #pragma GCC unroll 4
       for (int64_t j = i; j < i + 64; j += 16) {
-        _mm512_storeu_ps(to + j, load16<kStorage>(range, codes, scales, j, 0xffff));
+        _mm512_storeu_ps(to + j, load16<kStorage>(codes, scales + j / range.group, j, 0xffff));
       }
     }
     for (; i < padded_dim; i += 16) {
       const __mmask16 mask = first_lanes(range.dim - i);
-      _mm512_storeu_ps(to + i, load16<kStorage>(range, codes, scales, i, mask));
+      _mm512_storeu_ps(to + i, load16<kStorage>(codes, scales + i / range.group, i, mask));
     }
   }
 }
 
 }  // namespace
+
+[[gnu::target("avx512f,avx512bw,avx512vl")]] void stage_scales(const std::byte* scales,
+                                                               int64_t count, float factor,
+                                                               float* to) {
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const __mmask16 mask = first_lanes(count - i);
+    const __m512 scale = _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, scales + 2 * i));
+    _mm512_mask_storeu_ps(to + i, mask, _mm512_mul_ps(scale, _mm512_set1_ps(factor)));
+  }
+}
 
 void stage_k(QkInput input, const KvRange& range, const SplitSource& from, float* k,
              float* k_scale) {
@@ -179,7 +188,7 @@ void stage_k(QkInput input, const KvRange& range, const SplitSource& from, float
     } else {
       stage_k_of<QkInput::kBf16, DType::kF8E4M3>(range, from, k);
     }
-    return stage_scales(range, from, k_scale);
+    return turn_scales(from, k_scale);
   }
   switch (range.storage) {
     case DType::kF32:

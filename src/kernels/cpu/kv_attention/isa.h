@@ -46,6 +46,8 @@ struct RowTotal {
 struct Isa {
   // q [dim] -> [steps] as the dot products take it: pairs of bf16, or f32.
   void (*stage_q)(QkInput input, const float* q, int64_t dim, float* to);
+  // f16 -> f32, times factor.
+  void (*stage_scales)(const std::byte* scales, int64_t count, float factor, float* to);
   // k: [kSplitBlocks][steps][16 positions] of 4 bytes. With bf16 input, codes of 8 bits come as
   // bf16, which is exact, and their scales apart: k_scale [kSplitBlocks][groups][16]. Positions
   // outside [begin, end) of a block that is touched hold those of another.

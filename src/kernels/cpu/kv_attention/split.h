@@ -24,15 +24,19 @@ inline int64_t dot_steps(QkInput input, int64_t dim) {
 // buffers (decode at 2,000 tokens, one thread: none 6.9 ms, L1 6.9, L2 4.7; 64 and 128 ahead: 5.0).
 inline constexpr int64_t kAheadTokens = 32;
 
-// Only [begin, end) of the arrays is set and read, and [end, ahead_end) asked for.
+// Only [begin, end) of the arrays is set and read, and [end, ahead_end) asked for. Scales are f32
+// already, and 256 times themselves where codes of f8e4m3 are to be read as f16; they are zero from
+// the edges of [begin, end) to those of its blocks.
 struct SplitSource {
   int64_t begin = 0;  // relative to the split's first position
   int64_t end = 0;
   int64_t ahead_end = 0;
   const std::byte* k[kSplitTokens + kAheadTokens];
-  const std::byte* k_scale[kSplitTokens + kAheadTokens];
   const std::byte* v[kSplitTokens + kAheadTokens];
-  const std::byte* v_scale[kSplitTokens + kAheadTokens];
+  float* k_scale = nullptr;  // [kSplitTokens][k_groups]
+  float* v_scale = nullptr;  // [kSplitTokens][v_groups]
+  int64_t k_groups = 0;      // 0: a float format
+  int64_t v_groups = 0;
 };
 
 // Asks for the rows, for L2, kAheadTokens after [begin, begin + kLanes). Always inline: g++ 12

@@ -13,6 +13,10 @@ Task::Task(const KvAttentionDesc& desc, const TaskShape& shape, const KvAttentio
       first_(first_visible(desc, tile.position)),
       direct_(tile.tokens == 1 && shape.group <= kBlockRows),
       w_(shape, memory) {
+  from_.k_scale = w_.k_row_scale;
+  from_.v_scale = w_.v_row_scale;
+  from_.k_groups = shape.k_groups;
+  from_.v_groups = shape.v_groups;
   for (int64_t row = 0; row < rows_; ++row) {
     shape.isa.stage_q(shape.input,
                       args.q + (tile.first_row + row / shape.group) * args.q_stride +
@@ -54,33 +58,72 @@ Task::Range Task::seen(int64_t row) const {
           std::min<int64_t>(position + 1 - start_, kSplitTokens)};
 }
 
+// Rows of scales [position, position + count) of the split, which follow each other in their page.
+void Task::stage_scales(const KvRange& range, const std::byte* from, int64_t position,
+                        int64_t count, int64_t groups, float factor, float* to) const {
+  for (int64_t byte = 0; byte < count * range.scale_token_bytes; byte += 64) {
+    __builtin_prefetch(from + byte, 0, 1);
+  }
+  count = std::min(count, from_.end - position);
+  to += position * groups;
+  if (range.scale_token_bytes == 2 * groups) {
+    if (count > 0) shape_.isa.stage_scales(from, count * groups, factor, to);
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    shape_.isa.stage_scales(from + i * range.scale_token_bytes, groups, factor, to + i * groups);
+  }
+}
+
+namespace {
+
+// Zero around [begin, end), to the edges of its blocks.
+void clear_edges(int64_t begin, int64_t end, int64_t groups, float* scales) {
+  std::fill(scales + begin / kLanes * kLanes * groups, scales + begin * groups, 0.0f);
+  std::fill(scales + end * groups, scales + (end + kLanes - 1) / kLanes * kLanes * groups, 0.0f);
+}
+
+float scale_factor(const KvRange& range, bool as_f16) {
+  return range.storage == DType::kF8E4M3 && as_f16 ? 256.0f : 1.0f;
+}
+
+}  // namespace
+
 void Task::stage() {
   const KvPages& pages = args_.step->kv[static_cast<size_t>(desc_.kv_group)];
+  const KvRange& k = shape_.k;
+  const KvRange& v = shape_.v;
   SplitSource& from = from_;
   from.begin = std::max(first_ - start_, int64_t{0});
   const int64_t left = tile_.position + tile_.tokens - start_;
   from.end = std::min<int64_t>(left, kSplitTokens);
   from.ahead_end = std::min<int64_t>(left, kSplitTokens + kAheadTokens);
-  int64_t p = from.begin;
-  while (p <
-         from.ahead_end) {  // page by page: a division per position would cost more than its dots
+  const float k_factor = scale_factor(k, shape_.input == QkInput::kF32);
+  const float v_factor = scale_factor(v, true);
+  // Page by page: a division per position would cost more than its dots.
+  for (int64_t p = from.begin; p < from.ahead_end;) {
     const std::byte* page = page_of(pages, tile_.sequence, start_ + p);
     const int64_t token = (start_ + p) % pages.page_tokens;
     const int64_t count = std::min(pages.page_tokens - token, from.ahead_end - p);
-    const std::byte* k = shape_.k.codes(page, kv_head_, token);
-    const std::byte* k_scale = shape_.k.scales(page, kv_head_, token);
-    const std::byte* v = shape_.v.codes(page, kv_head_, token);
-    const std::byte* v_scale = shape_.v.scales(page, kv_head_, token);
+    const std::byte* k_codes = k.codes(page, kv_head_, token);
+    const std::byte* v_codes = v.codes(page, kv_head_, token);
     for (int64_t i = 0; i < count; ++i) {
-      from.k[p + i] = k + i * shape_.k.token_bytes;
-      from.k_scale[p + i] = k_scale + i * shape_.k.scale_token_bytes;
-      from.v[p + i] = v + i * shape_.v.token_bytes;
-      from.v_scale[p + i] = v_scale + i * shape_.v.scale_token_bytes;
+      from.k[p + i] = k_codes + i * k.token_bytes;
+      from.v[p + i] = v_codes + i * v.token_bytes;
+    }
+    if (shape_.k_groups > 0) {
+      stage_scales(k, k.scales(page, kv_head_, token), p, count, shape_.k_groups, k_factor,
+                   from.k_scale);
+    }
+    if (shape_.v_groups > 0) {
+      stage_scales(v, v.scales(page, kv_head_, token), p, count, shape_.v_groups, v_factor,
+                   from.v_scale);
     }
     p += count;
   }
-  shape_.isa.stage_k(shape_.input, shape_.k, from, w_.k, w_.k_scale);
-  if (!direct_) shape_.isa.stage_v(shape_.v, from, shape_.padded_v, w_.v);
+  clear_edges(from.begin, from.end, shape_.k_groups, from.k_scale);
+  shape_.isa.stage_k(shape_.input, k, from, w_.k, w_.k_scale);
+  if (!direct_) shape_.isa.stage_v(v, from, shape_.padded_v, w_.v);
 }
 
 void Task::run_block(int64_t first, int64_t last, Take take) {

@@ -12,6 +12,12 @@ namespace kvern::kernels::cpu {
 // 48 rows of q (6 KB at dim 64) spread one staging of K and V; beyond that little is left to gain.
 inline constexpr int64_t kTileRows = 48;
 
+// A float format has no groups and may say anything of their size: none of its heads ends one.
+inline KvRange with_groups(KvRange range, const KvFormat& format) {
+  if (!format.quantised()) range.group = kMaxHeadDim;
+  return range;
+}
+
 // What every task of a launch shares.
 struct TaskShape {
   const Isa& isa;
@@ -20,26 +26,29 @@ struct TaskShape {
   int64_t group;  // query heads per KV head
   int64_t tile_rows;
   int64_t steps;
-  int64_t scale_groups;  // of K, 0 where QK takes none
+  int64_t k_groups, v_groups;  // 0: a float format
+  int64_t scale_groups;        // of K, 0 where QK takes none
   int64_t padded_v;
   int64_t block_rows;
 
   TaskShape(const KvAttentionDesc& desc, const Isa& instructions, QkInput qk_input)
       : isa(instructions),
         input(qk_input),
-        k(KvRange::k_of(desc)),
-        v(KvRange::v_of(desc)),
+        k(with_groups(KvRange::k_of(desc), desc.k_format())),
+        v(with_groups(KvRange::v_of(desc), desc.v_format())),
         group(desc.heads / desc.kv_heads),
         tile_rows(std::max<int64_t>(1, kTileRows / group) * group),
         steps(dot_steps(qk_input, desc.dim_k)),
-        scale_groups(qk_input == QkInput::kBf16 ? desc.k_format().groups(desc.dim_k) : 0),
+        k_groups(desc.k_format().groups(desc.dim_k)),
+        v_groups(desc.v_format().groups(desc.dim_v)),
+        scale_groups(qk_input == QkInput::kBf16 ? k_groups : 0),
         padded_v((desc.dim_v + kLanes - 1) / kLanes * kLanes),
         block_rows(std::min(kBlockRows, tile_rows)) {}
 
   int64_t tile_tokens() const { return tile_rows / group; }
   int64_t q_floats() const { return (tile_rows * steps + 15) / 16 * 16; }
   int64_t k_floats() const { return kSplitTokens * steps; }
-  int64_t scale_floats() const { return kSplitTokens * scale_groups; }
+  int64_t scale_floats() const { return kSplitTokens * (scale_groups + k_groups + v_groups); }
   int64_t v_floats() const { return kSplitTokens * padded_v; }
   int64_t total_floats() const { return (2 * tile_rows + 15) / 16 * 16; }
   int64_t thread_floats() const {
@@ -51,12 +60,14 @@ struct TaskShape {
 // A thread's memory.
 struct Workspace {
   RowTotal* totals;  // [tile_rows]
-  float *q, *k, *k_scale, *v, *out, *scores, *part_out;
+  float *q, *k, *k_scale, *k_row_scale, *v_row_scale, *v, *out, *scores, *part_out;
   Workspace(const TaskShape& shape, float* at) {
     totals = reinterpret_cast<RowTotal*>(at);
     q = at + shape.total_floats();
     k = q + shape.q_floats();
     k_scale = k + shape.k_floats();
+    k_row_scale = k_scale + kSplitTokens * shape.scale_groups;
+    v_row_scale = k_row_scale + kSplitTokens * shape.k_groups;
     v = k_scale + shape.scale_floats();
     out = v + shape.v_floats();
     scores = out + shape.tile_rows * shape.padded_v;
@@ -93,6 +104,8 @@ class Task {
 
   Range seen(int64_t row) const;
   void stage();
+  void stage_scales(const KvRange& range, const std::byte* from, int64_t position, int64_t count,
+                    int64_t groups, float factor, float* to) const;
   void run_block(int64_t first, int64_t last, Take take);
   void score(int64_t first, int64_t count, Range any) const;
   void weigh(int64_t count, const Range* each, Range all) const;
