@@ -25,7 +25,8 @@ enum class ExpressionKind {
   kAttribute,    // children: object; text: name
   kSubscript,    // children: object, key
   kSlice,        // children: object, start, stop, step (null where absent)
-  kCall,         // children: callee, positional…; named
+  kUnpack,       // children: value; *value as an argument
+  kCall,         // children: callee, positional…; named (name "**": a dict of them)
   kFilter,       // children: input, positional…; named; builtin
   kTest          // as kFilter
 };
@@ -40,22 +41,34 @@ struct Expression {
       nullptr;  // null: unknown, refused only where it is reached, as Jinja does
   std::vector<std::string> operators;
   std::vector<std::unique_ptr<Expression>> children;
-  std::vector<std::pair<std::string, std::unique_ptr<Expression>>> named;
+  std::vector<std::pair<Value, std::unique_ptr<Expression>>> named;  // name: a string
 };
 using ExpressionPtr = std::unique_ptr<Expression>;
 
+// What `set` and `for` assign to: a name, an attribute of a namespace, or several targets.
+struct Target {
+  std::string name;
+  std::string attribute;
+  std::vector<Target> parts;
+};
+
 enum class StatementKind {
-  kText,      // text
-  kPrint,     // value
-  kIf,        // branches; else_body
-  kFor,       // targets, value, condition (or null), body, else_body
-  kSet,       // targets, value; attribute = of a namespace (targets[0]), or empty
-  kSetBlock,  // targets[0] = rendered body
-  kMacro,     // text: name; parameters; body
-  kBlock,     // body: {% generation %} and {% filter f %} (value: the filter, its input null)
+  kText,       // text
+  kPrint,      // value
+  kIf,         // branches; else_body
+  kFor,        // target, value, condition (or null), body, else_body
+  kSet,        // target, value
+  kSetBlock,   // target = rendered body, through value (filters, or null)
+  kMacro,      // text: name; parameters; body; uses
+  kCallBlock,  // value: a call; the rest makes its `caller`, as in kMacro
+  kWith,       // parameters; body
+  kScope,      // body: {% generation %} and {% filter f %} (value: the filter, its input null)
   kBreak,
   kContinue
 };
+
+// Names with a meaning of their own in a macro, when its body mentions them.
+enum MacroUse : unsigned { kUsesCaller = 1, kUsesVarargs = 2, kUsesKwargs = 4 };
 
 struct Statement;
 using Body = std::vector<Statement>;
@@ -65,15 +78,20 @@ struct Branch {
   Body body;
 };
 
+struct Parameter {
+  std::string name;
+  ExpressionPtr otherwise;  // or null
+};
+
 struct Statement {
   StatementKind kind;
   int line;
+  unsigned uses = 0;  // bits of MacroUse
   std::string text;
-  std::string attribute;
-  std::vector<std::string> targets;
+  Target target;
   ExpressionPtr value;
   ExpressionPtr condition;
-  std::vector<std::pair<std::string, ExpressionPtr>> parameters;  // default, or null
+  std::vector<Parameter> parameters;
   std::vector<Branch> branches;
   Body body;
   Body else_body;

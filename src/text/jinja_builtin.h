@@ -13,7 +13,7 @@ namespace kvern::text::jinja {
 
 struct Arguments {
   std::vector<Value> positional;
-  std::vector<std::pair<std::string, Value>> named;
+  std::vector<std::pair<Value, Value>> named;  // key: a string
 };
 
 // What a call brought, in the order of the builtin's parameters; Undefined where nothing was given.
@@ -31,7 +31,7 @@ struct BoundArguments {
 struct Builtin {
   using Run = Value (*)(Context&, const Value& input, const BoundArguments&);
   std::string_view name;
-  std::string_view parameters;  // "width first blank"; "*" = variadic
+  std::string_view parameters;  // "old! new! count": "!" = must be given; "*" = variadic
   Run run;
 };
 
@@ -45,18 +45,48 @@ const Builtin* find_function(std::string_view name);
 const Builtin* find_method(const Value& receiver, std::string_view name);
 
 std::span<const Builtin> text_filters();      // jinja_text.cpp
+std::span<const Builtin> number_filters();    // jinja_numbers.cpp
 std::span<const Builtin> sequence_filters();  // jinja_sequence.cpp
-std::span<const Builtin> text_methods();      // of strings, which are filters too: jinja_text.cpp
+std::span<const Builtin> order_filters();     // jinja_order.cpp
+std::span<const Builtin> choice_filters();    // jinja_choice.cpp
+std::span<const Builtin> case_methods();      // jinja_case.cpp; filters too, but for title
+std::span<const Builtin> split_methods();     // of strings: jinja_split.cpp
 std::span<const Builtin> string_methods();    // jinja_string_methods.cpp
+std::span<const Builtin> search_methods();    // of strings: jinja_string_search.cpp
+std::span<const Builtin> format_methods();    // jinja_format.cpp; filters too
+std::span<const Builtin> list_methods();      // jinja_containers.cpp
+std::span<const Builtin> dict_methods();
+std::span<const Builtin> loop_methods();  // jinja_functions.cpp
+std::span<const Builtin> cycler_methods();
+std::span<const Builtin> functions();
 
-// The items that a `for` or a filter goes over: of a list, the keys of a dict, the characters of a
-// string; none of an undefined value.
-std::vector<Value> items_of(Context& context, const Value& value);
+// The items that a `for` or a filter goes over, as a list: of a list, the keys of a dict, the
+// characters of a string; none of an undefined value. A generator is empty the next time.
+Value items_of(Context& context, const Value& value);
+// How many there are; of None and of generators a failure.
+int64_t length_of(Context& context, const Value& value);
 
 // `value.name` and `value[key]`; Undefined where there is nothing.
 Value attribute(Context& context, const Value& value, const std::string& name);
 Value subscript(Context& context, const Value& value, const Value& key);
+// `a.b.0` of a value.
+Value path(Context& context, Value value, std::string_view names);
+
+struct SliceBounds {
+  Value start, stop, step;  // None where absent
+};
+Value slice(Context& context, const Value& value, const SliceBounds& bounds);
+
+// `left op right` for the operators of arithmetic, "~" included.
+Value operate(Context& context, const std::string& op, const Value& left, const Value& right);
+bool contains(Context& context, const Value& container, const Value& item);
+
+// Replaces the value of an equal key, or appends. Fails for keys that Python cannot hash.
+void put(Context& context, Entries& entries, Value key, Value value);
 
 const std::string& need_string(Context& context, const Value& value, std::string_view who);
+
+// `text % arguments`.
+std::string format_percent(Context& context, const std::string& text, const Value& arguments);
 
 }  // namespace kvern::text::jinja

@@ -3,18 +3,11 @@
 #include <algorithm>
 #include <charconv>
 
-#include "kvern/error.h"
 #include "text/jinja_builtin.h"
 #include "text/jinja_parser.h"
 
 namespace kvern::text::jinja {
 namespace {
-
-[[noreturn]] void unsupported(int line, const std::string& what) {
-  throw Error(Code::kUnsupported,
-              fmt::format("chat template, line {}: {} is not supported; pass a simpler template",
-                          line, what));
-}
 
 // Whether a token can start the one argument that a test takes without parentheses.
 bool starts_test_argument(const Token& token) {
@@ -67,14 +60,15 @@ ExpressionPtr ExpressionParser::expression() {
   return value;
 }
 
-ExpressionPtr ExpressionParser::tuple() {
-  ExpressionPtr first = expression();
+ExpressionPtr ExpressionParser::tuple_of(ExpressionPtr (ExpressionParser::*item)()) {
+  ExpressionPtr first = (this->*item)();
   if (!at_operator(",")) return first;
   ExpressionPtr node = make(ExpressionKind::kTuple);
   add_child(*node, std::move(first));
   while (take_operator(",")) {
-    if (peek().kind == TokenKind::kBlockEnd || peek().kind == TokenKind::kPrintEnd) break;
-    add_child(*node, expression());
+    const TokenKind kind = peek().kind;
+    if (kind == TokenKind::kBlockEnd || kind == TokenKind::kPrintEnd) break;
+    add_child(*node, (this->*item)());
   }
   return node;
 }
@@ -182,6 +176,9 @@ ExpressionPtr ExpressionParser::constant_name(const std::string& name) {
   } else {
     node->kind = ExpressionKind::kName;
     node->text = name;
+    if (name == "caller") uses_ |= kUsesCaller;
+    if (name == "varargs") uses_ |= kUsesVarargs;
+    if (name == "kwargs") uses_ |= kUsesKwargs;
   }
   return node;
 }
@@ -210,7 +207,7 @@ ExpressionPtr ExpressionParser::primary() {
     case TokenKind::kString: {
       std::string text;
       while (peek().kind == TokenKind::kString) text += take().text;  // 'a' 'b' is 'ab'
-      node->constant = Value(std::move(text));
+      node->constant = Value::constant(std::move(text));
       return node;
     }
     case TokenKind::kInteger: {
@@ -299,22 +296,33 @@ ExpressionPtr ExpressionParser::subscript(ExpressionPtr value) {
 void ExpressionParser::arguments(Expression& call) {
   expect_operator("(");
   while (!at_operator(")")) {
-    if (at_operator("*") || at_operator("**")) unsupported(peek().line, "unpacking of arguments");
-    const bool named = peek().kind == TokenKind::kName && peek(1).kind == TokenKind::kOperator &&
-                       peek(1).text == "=";
-    if (named) {
-      std::string name = take().text;
-      take();
-      ExpressionPtr value = expression();
-      call.depth = std::max(call.depth, value->depth + 1);
-      call.named.emplace_back(std::move(name), std::move(value));
-    } else {
-      if (!call.named.empty()) unexpected("a named argument");
-      add_child(call, expression());
-    }
+    argument(call);
     if (!take_operator(",")) break;
   }
   expect_operator(")");
+}
+
+void ExpressionParser::argument(Expression& call) {
+  const auto add_named = [&](std::string name, ExpressionPtr value) {
+    call.depth = std::max(call.depth, value->depth + 1);
+    call.named.emplace_back(Value::constant(std::move(name)), std::move(value));
+  };
+  const bool named = peek().kind == TokenKind::kName && peek(1).kind == TokenKind::kOperator &&
+                     peek(1).text == "=";
+  if (named) {
+    std::string name = take().text;
+    take();
+    add_named(std::move(name), expression());
+  } else if (take_operator("**")) {
+    add_named("**", expression());
+  } else if (take_operator("*")) {
+    ExpressionPtr node = make(ExpressionKind::kUnpack);
+    add_child(*node, expression());
+    add_child(call, std::move(node));
+  } else {
+    if (!call.named.empty()) unexpected("a named argument");
+    add_child(call, expression());
+  }
 }
 
 ExpressionPtr ExpressionParser::filters_and_tests(ExpressionPtr value) {

@@ -3,33 +3,42 @@
 #include <fmt/format.h>
 
 namespace kvern::text::jinja {
-namespace {
 
-constexpr size_t kTemplateScope = 1;
-
-}  // namespace
+Interpreter::Interpreter(Context& context, const Globals& globals)
+    : context_(context), out_charge_(context, 0) {
+  enter(nullptr);
+  for (const auto& [name, value] : globals) set(name, value);
+  enter();  // what the template itself sets
+}
 
 std::string Interpreter::render(const Template& source) {
   run(source.body);
   return std::move(out_);
 }
 
+void Interpreter::enter(std::shared_ptr<Scope> outer) {
+  auto scope = std::make_shared<Scope>();
+  scope->outer = std::move(outer);
+  scope_ = std::move(scope);
+}
+
 void Interpreter::print(std::string_view text) {
-  context_.charge(text.size());
+  context_.step(text.size() / 64);
   if (out_.size() + text.size() > static_cast<size_t>(context_.max_string_bytes())) {
     context_.fail("the output grows beyond the limit");
   }
+  out_charge_.add(text.size());
   out_ += text;
 }
 
-void Interpreter::set(const std::string& name, Value value) {
-  context_.step_search(scopes_.back().size(), name.size());
-  for (auto& [existing, slot] : scopes_.back()) {
+void Interpreter::set(std::string_view name, Value value) {
+  context_.step_search(scope_->names.size(), name.size());
+  for (auto& [existing, slot] : scope_->names) {
     if (existing != name) continue;
     slot = std::move(value);
     return;
   }
-  scopes_.back().emplace_back(name, std::move(value));
+  scope_->names.emplace_back(name, std::move(value));
 }
 
 Interpreter::Flow Interpreter::run(const Body& body) {
@@ -56,17 +65,25 @@ Interpreter::Flow Interpreter::run(const Statement& statement) {
     case StatementKind::kFor:
       return run_for(statement);
     case StatementKind::kSet:
-      run_set(statement);
+      assign(statement.target, evaluate(*statement.value));
       break;
     case StatementKind::kSetBlock:
-      set(statement.targets[0], Value(captured(statement.body, statement.value.get())));
+      assign(statement.target, captured(statement.body, statement.value.get()));
       break;
     case StatementKind::kMacro:
-      set(statement.text, Value(Macro{&statement}));
+      set(statement.text, Value(Macro{&statement, scope_}));
       break;
-    case StatementKind::kBlock:
-      if (!statement.value) return run(statement.body);
-      print(captured(statement.body, statement.value.get()));
+    case StatementKind::kCallBlock: {
+      const Value callee = evaluate(*statement.value->children[0]);
+      Arguments given = arguments(*statement.value);
+      given.named.emplace_back(Value::constant("caller"), Value(Macro{&statement, scope_}));
+      print(to_string(context_, call_value(callee, given)));
+      break;
+    }
+    case StatementKind::kWith:
+      return run_with(statement);
+    case StatementKind::kScope:
+      print(to_string(context_, captured(statement.body, statement.value.get())));
       break;
     case StatementKind::kBreak:
       return Flow::kBreak;
@@ -83,120 +100,103 @@ Interpreter::Flow Interpreter::run_if(const Statement& statement) {
   return run(statement.else_body);
 }
 
-void Interpreter::unpack(const std::vector<std::string>& targets, const Value& value) {
-  if (targets.size() == 1) return set(targets[0], value);
-  const std::vector<Value> parts = items_of(context_, value);
-  if (parts.size() != targets.size()) {
-    context_.fail(fmt::format("{} values cannot go into {} names", parts.size(), targets.size()));
+Interpreter::Flow Interpreter::run_with(const Statement& statement) {
+  std::vector<Value> values;  // none sees another's name
+  for (const Parameter& parameter : statement.parameters) {
+    values.push_back(evaluate(*parameter.otherwise));
   }
-  for (size_t i = 0; i < targets.size(); ++i) set(targets[i], parts[i]);
+  enter();
+  for (size_t i = 0; i < values.size(); ++i) {
+    set(statement.parameters[i].name, std::move(values[i]));
+  }
+  const Flow flow = run(statement.body);
+  leave();
+  return flow;
+}
+
+Value Interpreter::loop_items(const Statement& statement) {
+  Value items = items_of(context_, evaluate(*statement.value));
+  if (!statement.condition) return items;
+  std::vector<Value> kept;
+  for (const Value& item : items.list()->items) {
+    enter();
+    assign(statement.target, item);
+    if (evaluate(*statement.condition).truthy()) kept.push_back(item);
+    leave();
+  }
+  return Value::list(context_, std::move(kept));
 }
 
 Interpreter::Flow Interpreter::run_for(const Statement& statement) {
-  std::vector<Value> items = items_of(context_, evaluate(*statement.value));
-  if (statement.condition) {
-    std::vector<Value> kept;
-    for (Value& item : items) {
-      scopes_.emplace_back();
-      unpack(statement.targets, item);
-      const bool keep = evaluate(*statement.condition).truthy();
-      scopes_.pop_back();
-      if (keep) kept.push_back(std::move(item));
-    }
-    items = std::move(kept);
-  }
-  if (items.empty()) return run(statement.else_body);
-  const auto count = static_cast<int64_t>(items.size());
-  const auto item_or_undefined = [&](int64_t i, const char* name) {
-    return i >= 0 && i < count ? items[i] : Value(Undefined{name});
-  };
-  for (int64_t i = 0; i < count; ++i) {
-    scopes_.emplace_back();
-    unpack(statement.targets, items[i]);
-    set("loop", Value::dict(context_, {{"index", Value(i + 1)},
-                                       {"index0", Value(i)},
-                                       {"first", Value(i == 0)},
-                                       {"last", Value(i + 1 == count)},
-                                       {"length", Value(count)},
-                                       {"revindex", Value(count - i)},
-                                       {"revindex0", Value(count - i - 1)},
-                                       {"previtem", item_or_undefined(i - 1, "loop.previtem")},
-                                       {"nextitem", item_or_undefined(i + 1, "loop.nextitem")}}));
+  const Value items = loop_items(statement);
+  const std::vector<Value>& all = items.list()->items;
+  if (all.empty()) return run(statement.else_body);
+  const auto loop = std::make_shared<Loop>();
+  loop->items = items;
+  for (size_t i = 0; i < all.size(); ++i) {
+    context_.step();
+    loop->index0 = static_cast<int64_t>(i);
+    enter();
+    set("loop", Value(loop));
+    assign(statement.target, all[i]);
     const Flow flow = run(statement.body);
-    scopes_.pop_back();
+    leave();
     if (flow == Flow::kBreak) break;
   }
   return Flow::kNext;
 }
 
-void Interpreter::run_set(const Statement& statement) {
-  Value value = evaluate(*statement.value);
-  if (statement.attribute.empty()) return unpack(statement.targets, value);
-  const Value object = name(statement.targets[0]);
+void Interpreter::assign(const Target& target, const Value& value) {
+  if (!target.attribute.empty()) return assign_attribute(target, value);
+  if (target.parts.empty()) return set(target.name, value);
+  const Value parts = items_of(context_, value);
+  const size_t count = parts.list()->items.size();
+  if (count != target.parts.size()) {
+    context_.fail(fmt::format("{} values cannot go into {} names", count, target.parts.size()));
+  }
+  for (size_t i = 0; i < count; ++i) assign(target.parts[i], parts.list()->items[i]);
+}
+
+void Interpreter::assign_attribute(const Target& target, const Value& value) {
+  const Value object = name(target.name);
   if (!object.dict() || !object.dict()->is_namespace) {
     context_.fail(
-        fmt::format("'{}' is no namespace, so its attributes cannot be set", statement.targets[0]));
+        fmt::format("'{}' is no namespace, so its attributes cannot be set", target.name));
   }
-  if (value.holds_namespace()) context_.unsupported("a namespace inside a namespace");
+  if (target.attribute[0] == '_') {
+    context_.fail("attributes of a namespace cannot begin with '_'");
+  }
+  if (value.holds_mutable()) context_.unsupported("a namespace inside a namespace");
   Dict& space = *object.dict();
   // The depth that containers of this namespace were made with counts on max_depth below it.
   if (value.depth() + 1 > context_.max_depth()) context_.fail("values are nested too deeply");
-  context_.step_search(space.entries.size(), statement.attribute.size());
+  context_.step_search(space.entries.size(), target.attribute.size());
   for (auto& [key, slot] : space.entries) {
-    if (key != statement.attribute) continue;
-    slot = std::move(value);
+    if (!key.string() || *key.string() != target.attribute) continue;
+    slot = value;
     return;
   }
-  context_.charge(sizeof(space.entries[0]) + statement.attribute.size());
-  space.entries.emplace_back(statement.attribute, std::move(value));
+  space.charge.add(2 * sizeof(space.entries[0]));
+  space.entries.emplace_back(Value::text(context_, target.attribute), value);
 }
 
-std::string Interpreter::captured(const Body& body, const Expression* filters) {
+Value Interpreter::captured(const Body& body, const Expression* filters) {
   std::string outer = std::exchange(out_, {});
-  scopes_.emplace_back();
+  Charge outer_charge = std::exchange(out_charge_, Charge(context_, 0));
+  enter();
   run(body);
-  scopes_.pop_back();
+  leave();
   std::string inner = std::exchange(out_, std::move(outer));
-  if (filters == nullptr) return inner;
-  return to_string(context_, filtered(*filters, Value(std::move(inner))));
+  std::swap(out_charge_, outer_charge);
+  outer_charge = Charge();
+  Value text = Value::text(context_, std::move(inner));
+  return filters == nullptr ? text : filtered(*filters, std::move(text));
 }
 
 Value Interpreter::filtered(const Expression& filters, Value input) {
   const Expression* before = filters.children[0].get();
   if (before != nullptr) input = filtered(*before, std::move(input));
   return call(context_, known_builtin(filters), input, arguments(filters));
-}
-
-Value Interpreter::call_macro(const Statement& macro, const Arguments& given) {
-  if (given.positional.size() > macro.parameters.size()) {
-    context_.fail(fmt::format("macro '{}' takes {} arguments, {} were given", macro.text,
-                              macro.parameters.size(), given.positional.size()));
-  }
-  // A macro sees the template's own names, not those of the loop that calls it.
-  std::vector<Scope> outer;
-  for (size_t i = kTemplateScope + 1; i < scopes_.size(); ++i) {
-    outer.push_back(std::move(scopes_[i]));
-  }
-  scopes_.resize(kTemplateScope + 1);
-  scopes_.emplace_back();
-  for (size_t i = 0; i < macro.parameters.size(); ++i) {
-    const auto& [name, otherwise] = macro.parameters[i];
-    context_.step_search(given.named.size(), name.size());
-    Value value(Undefined{name});
-    if (i < given.positional.size()) {
-      value = given.positional[i];
-    } else if (otherwise) {
-      value = evaluate(*otherwise);
-    }
-    for (const auto& [key, named] : given.named) {
-      if (key == name) value = named;
-    }
-    set(name, std::move(value));
-  }
-  std::string text = captured(macro.body, nullptr);
-  scopes_.resize(kTemplateScope + 1);
-  for (Scope& scope : outer) scopes_.push_back(std::move(scope));
-  return Value(std::move(text));
 }
 
 }  // namespace kvern::text::jinja

@@ -1,6 +1,7 @@
 // Walks a template's tree. One object renders once.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,33 +13,45 @@
 
 namespace kvern::text::jinja {
 
+// Names of one block, and the block around it. A name is a view of the tree's or of the globals'.
+struct Scope {
+  std::shared_ptr<Scope> outer;
+  std::vector<std::pair<std::string_view, Value>> names;
+};
+
 class Interpreter {
  public:
-  Interpreter(Context& context, std::vector<std::pair<std::string, Value>> globals)
-      : context_(context) {
-    scopes_.push_back(std::move(globals));
-    scopes_.emplace_back();  // what the template itself sets
-  }
+  using Globals = std::vector<std::pair<std::string, Value>>;  // live as long as the interpreter
+  Interpreter(Context& context, const Globals& globals);
 
   std::string render(const Template& source);
 
  private:
   enum class Flow { kNext, kBreak, kContinue };
-  using Scope = std::vector<std::pair<std::string, Value>>;
 
   // Statements, in jinja_interpreter.cpp.
   Flow run(const Body& body);
   Flow run(const Statement& statement);
   Flow run_if(const Statement& statement);
   Flow run_for(const Statement& statement);
-  void run_set(const Statement& statement);
-  void unpack(const std::vector<std::string>& targets, const Value& value);
-  void set(const std::string& name, Value value);
+  Flow run_with(const Statement& statement);
+  Value loop_items(const Statement& statement);
+  void assign(const Target& target, const Value& value);
+  void assign_attribute(const Target& target, const Value& value);
+  void set(std::string_view name, Value value);
   // What `body` prints, through the filters of `filters` (null: none).
-  std::string captured(const Body& body, const Expression* filters);
+  Value captured(const Body& body, const Expression* filters);
   Value filtered(const Expression& filters, Value input);
   void print(std::string_view text);
-  Value call_macro(const Statement& macro, const Arguments& arguments);
+  void enter() { enter(scope_); }
+  void enter(std::shared_ptr<Scope> outer);
+  void leave() { scope_ = scope_->outer; }
+
+  // Macros, in jinja_macro.cpp.
+  Value call_macro(const Macro& macro, const Arguments& given);
+  void bind_parameters(const Statement& macro, const Arguments& given);
+  void bind_extras(const Statement& macro, const Arguments& given);
+  Value call_value(const Value& callee, const Arguments& given);
 
   // Expressions, in jinja_evaluate.cpp.
   Value evaluate(const Expression& expression);
@@ -49,14 +62,14 @@ class Interpreter {
   Value binary(const Expression& expression);
   Value comparison(const Expression& expression);
   bool compare(const std::string& op, const Value& left, const Value& right);
-  bool contains(const Value& container, const Value& item);
-  Value slice(const Expression& expression);
+  Value sliced(const Expression& expression);
   Value call_expression(const Expression& expression);
   Arguments arguments(const Expression& expression);
 
   Context& context_;
-  std::vector<Scope> scopes_;  // innermost last
+  std::shared_ptr<Scope> scope_;  // the innermost
   std::string out_;
+  Charge out_charge_;
 };
 
 }  // namespace kvern::text::jinja

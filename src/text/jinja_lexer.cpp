@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <optional>
 
 #include "kvern/error.h"
+#include "text/jinja_space.h"
 #include "text/unicode.h"
 
 namespace kvern::text::jinja {
@@ -15,9 +17,6 @@ namespace {
 constexpr std::array<std::string_view, 6> kLongOperators = {"==", "!=", ">=", "<=", "//", "**"};
 constexpr std::string_view kOperators = "+-*/%~<>=.:|,()[]{}";
 
-bool is_space(char c) {
-  return c == ' ' || (c >= '\t' && c <= '\r');
-}
 bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
@@ -61,11 +60,7 @@ class Lexer {
     at_ += count;
   }
 
-  void skip_spaces() {
-    size_t count = 0;
-    while (at_ + count < source_.size() && is_space(source_[at_ + count])) ++count;
-    advance(count);
-  }
+  void skip_spaces() { advance(rest().size() - without_leading_space(rest()).size()); }
 
   size_t find_tag(size_t from) const {
     for (;; ++from) {
@@ -82,16 +77,12 @@ class Lexer {
   std::string_view stripped_text(size_t tag) const {
     std::string_view text = std::string_view(source_).substr(at_, tag - at_);
     const char sign = tag + 2 < source_.size() ? source_[tag + 2] : '\0';
-    if (sign == '-') {
-      while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-      return text;
-    }
+    if (sign == '-') return without_trailing_space(text);
     if (source_[tag + 1] == '{' || sign == '+') return text;
-    size_t keep = text.size();
-    while (keep > 0 && (text[keep - 1] == ' ' || text[keep - 1] == '\t')) --keep;
-    const bool line_start =
-        keep > 0 ? text[keep - 1] == '\n' : at_ == 0 || source_[at_ - 1] == '\n';
-    return line_start ? text.substr(0, keep) : text;
+    const size_t line = text.rfind('\n') + 1;  // 0 when there is none
+    const bool line_start = line > 0 || at_ == 0 || source_[at_ - 1] == '\n';
+    const bool blank = without_leading_space(text.substr(line)).empty();
+    return line_start && blank ? text.substr(0, line) : text;
   }
 
   void text_then_tag() {
@@ -138,8 +129,8 @@ class Lexer {
   std::optional<SimpleTag> simple_tag(size_t at, std::string_view name) const {
     const std::string_view s = source_;
     const auto skip = [&](size_t i) {
-      while (i < s.size() && is_space(s[i])) ++i;
-      return i;
+      const std::string_view tail = s.substr(std::min(i, s.size()));
+      return i + tail.size() - without_leading_space(tail).size();
     };
     SimpleTag tag{0, ' ', ' '};
     size_t i = at + 2;
@@ -158,7 +149,7 @@ class Lexer {
     const std::optional<SimpleTag> open = simple_tag(at_, "raw");
     if (!open) return false;
     advance(open->end - at_);
-    after_tag(open->sign_after, true);
+    after_tag(open->sign_after, false);
     for (size_t tag = source_.find("{%", at_); tag != std::string::npos;
          tag = source_.find("{%", tag + 2)) {
       const std::optional<SimpleTag> close = simple_tag(tag, "endraw");
@@ -213,6 +204,8 @@ class Lexer {
 
   void number() {
     const std::string_view text = rest();
+    if (text.size() > 2 && text[0] == '0' && std::string_view("xXoObB").find(text[1]) != text.npos)
+      return prefixed_number(text);
     size_t i = 0;
     bool real = false;
     const auto digits = [&] {
@@ -239,6 +232,31 @@ class Lexer {
     std::erase(value, '_');
     add(real ? TokenKind::kReal : TokenKind::kInteger, std::move(value));
     advance(i);
+  }
+
+  // 0x1f, 0o17, 0b1.
+  void prefixed_number(std::string_view text) {
+    const char kind = static_cast<char>(text[1] | 0x20);
+    const auto digit = [](char c) {
+      const char lower = static_cast<char>(c | 0x20);
+      return is_digit(c) || c == '_' || (lower >= 'a' && lower <= 'f');
+    };
+    size_t end = 2;
+    while (end < text.size() && digit(text[end])) ++end;
+    std::string digits(text.substr(2, end - 2));
+    std::erase(digits, '_');
+    int64_t value = 0;
+    const char* last = digits.data() + digits.size();
+    const auto [at, error] = std::from_chars(digits.data(), last, value,
+                                             kind == 'x'   ? 16
+                                             : kind == 'o' ? 8
+                                                           : 2);
+    if (error != std::errc{} || at != last) {
+      syntax_error(line_,
+                   fmt::format("'{}' is no number", text.substr(0, std::min(end, size_t{64}))));
+    }
+    add(TokenKind::kInteger, fmt::format("{}", value));
+    advance(end);
   }
 
   void operator_token() {
@@ -275,9 +293,11 @@ class Lexer {
   // backslash of those it does not know.
   size_t escape(size_t i, std::string& value) const {
     if (i >= source_.size()) return i;
-    constexpr std::string_view kFrom = "nrtabfv0\\'\"";
-    constexpr std::string_view kTo("\n\r\t\a\b\f\v\0\\'\"", 11);
+    constexpr std::string_view kFrom = "nrtabfv\\'\"";
+    constexpr std::string_view kTo = "\n\r\t\a\b\f\v\\'\"";
     const char c = source_[i];
+    if (c == '\n') return i;  // a line that goes on
+    if (c >= '0' && c <= '7') return octal_escape(i, value);
     if (const size_t found = kFrom.find(c); found != std::string_view::npos) {
       value.push_back(kTo[found]);
       return i;
@@ -303,6 +323,16 @@ class Lexer {
     }
     append_utf8(value, code);
     return i + num_digits;
+  }
+
+  size_t octal_escape(size_t i, std::string& value) const {
+    uint32_t code = 0;
+    const size_t end = std::min(i + 3, source_.size());
+    for (; i < end && source_[i] >= '0' && source_[i] <= '7'; ++i) {
+      code = code << 3 | static_cast<uint32_t>(source_[i] - '0');
+    }
+    append_utf8(value, code);
+    return i - 1;
   }
 
   std::string source_;

@@ -80,8 +80,11 @@ class Parser {
     if (name == "for") return for_block(line);
     if (name == "set") return set_block(line);
     if (name == "macro") return macro_block(line);
-    if (name == "generation") return wrapper(line, "endgeneration", false);
-    if (name == "filter") return wrapper(line, "endfilter", true);
+    if (name == "call") return call_block(line);
+    if (name == "with") return with_block(line);
+    if (name == "generation") return generation_block(line);
+    if (name == "filter") return filter_block(line);
+    if (name == "print") return print_statement();
     if (name == "break" || name == "continue") {
       if (loops_ == 0) syntax_error(line, fmt::format("{{% {} %}} outside of a loop", name));
       Statement statement =
@@ -89,10 +92,12 @@ class Parser {
       block_end();
       return statement;
     }
-    throw Error(Code::kUnsupported,
-                fmt::format("chat template, line {}: the statement '{{% {} %}}' is not supported; "
-                            "known: if, for, set, macro, filter, generation, raw, break, continue",
-                            line, name));
+    throw Error(
+        Code::kUnsupported,
+        fmt::format("chat template, line {}: the statement '{{% {} %}}' is not supported; "
+                    "known: if, for, set, with, macro, call, filter, generation, raw, print, "
+                    "break, continue",
+                    line, name));
   }
 
   Statement if_block(int line) {
@@ -117,15 +122,37 @@ class Parser {
     return body();
   }
 
+  // One target, or several with commas between them: `a`, `a, (b, c)`.
+  Target target() {
+    const ExpressionParser::Nesting nesting(in_);
+    Target first = simple_target();
+    if (!in_.at_operator(",")) return first;
+    Target several;
+    several.parts.push_back(std::move(first));
+    while (in_.take_operator(",") &&
+           (in_.peek().kind == TokenKind::kName || in_.at_operator("(")) && !in_.at_name("in")) {
+      several.parts.push_back(simple_target());
+    }
+    return several;
+  }
+
+  Target simple_target() {
+    if (in_.take_operator("(")) {
+      Target inner = target();
+      in_.expect_operator(")");
+      return inner;
+    }
+    Target out;
+    out.name = in_.expect_name("a variable");
+    if (in_.take_operator(".")) out.attribute = in_.expect_name("an attribute");
+    return out;
+  }
+
   Statement for_block(int line) {
     Statement statement = make(StatementKind::kFor);
-    const bool parenthesis = in_.take_operator("(");
-    do {
-      statement.targets.push_back(in_.expect_name("a loop variable"));
-    } while (in_.take_operator(","));
-    if (parenthesis) in_.expect_operator(")");
+    statement.target = target();
     if (!in_.take_name("in")) in_.unexpected("'in'");
-    statement.value = in_.or_expression();
+    statement.value = in_.plain_tuple();
     if (in_.take_name("if")) statement.condition = in_.expression();
     if (in_.at_name("recursive")) {
       throw Error(Code::kUnsupported,
@@ -142,52 +169,106 @@ class Parser {
 
   Statement set_block(int line) {
     Statement statement = make(StatementKind::kSet);
-    do {
-      statement.targets.push_back(in_.expect_name("a variable"));
-    } while (in_.take_operator(","));
-    if (in_.take_operator(".")) {
-      statement.attribute = in_.expect_name("an attribute");
-      if (statement.targets.size() > 1) in_.unexpected("one target");
-    }
+    statement.target = target();
     if (in_.take_operator("=")) {
       statement.value = in_.tuple();
       block_end();
       return statement;
     }
-    if (statement.targets.size() > 1) in_.unexpected("'='");
+    if (!statement.target.parts.empty()) in_.unexpected("'='");
     statement.kind = StatementKind::kSetBlock;
     if (in_.take_operator("|")) statement.value = in_.filter_chain(nullptr);
     block_end();
-    statement.body = body();
+    statement.body = body_outside_loops();
     close("endset", line);
     return statement;
+  }
+
+  Body body_outside_loops() {
+    const int outer_loops = std::exchange(loops_, 0);
+    Body out = body();
+    loops_ = outer_loops;
+    return out;
+  }
+
+  void parameters(Statement& statement) {
+    in_.expect_operator("(");
+    while (!in_.at_operator(")")) {
+      Parameter parameter;
+      parameter.name = in_.expect_name("a parameter");
+      if (in_.take_operator("=")) parameter.otherwise = in_.expression();
+      statement.parameters.push_back(std::move(parameter));
+      if (!in_.take_operator(",")) break;
+    }
+    in_.expect_operator(")");
+  }
+
+  void macro_body(Statement& statement) {
+    const unsigned outer = in_.take_uses();
+    statement.body = body_outside_loops();
+    statement.uses = in_.take_uses();
+    in_.add_uses(outer | statement.uses);
   }
 
   Statement macro_block(int line) {
     Statement statement = make(StatementKind::kMacro);
     statement.text = in_.expect_name("a macro's name");
-    in_.expect_operator("(");
-    while (!in_.at_operator(")")) {
-      std::string name = in_.expect_name("a parameter");
-      ExpressionPtr otherwise = in_.take_operator("=") ? in_.expression() : nullptr;
-      statement.parameters.emplace_back(std::move(name), std::move(otherwise));
-      if (!in_.take_operator(",")) break;
-    }
-    in_.expect_operator(")");
+    parameters(statement);
     block_end();
-    const int outer_loops = std::exchange(loops_, 0);
-    statement.body = body();
-    loops_ = outer_loops;
+    macro_body(statement);
     close("endmacro", line);
     return statement;
   }
 
-  Statement wrapper(int line, std::string_view end, bool filtered) {
-    Statement statement = make(StatementKind::kBlock);
-    if (filtered) statement.value = in_.filter_chain(nullptr);
+  Statement call_block(int line) {
+    Statement statement = make(StatementKind::kCallBlock);
+    statement.text = "caller";
+    if (in_.at_operator("(")) parameters(statement);
+    statement.value = in_.expression();
+    if (statement.value->kind != ExpressionKind::kCall) in_.unexpected("a call of a macro");
+    block_end();
+    macro_body(statement);
+    close("endcall", line);
+    return statement;
+  }
+
+  Statement with_block(int line) {
+    Statement statement = make(StatementKind::kWith);
+    while (in_.peek().kind != TokenKind::kBlockEnd) {
+      Parameter parameter;
+      parameter.name = in_.expect_name("a variable");
+      in_.expect_operator("=");
+      parameter.otherwise = in_.expression();
+      statement.parameters.push_back(std::move(parameter));
+      if (!in_.take_operator(",")) break;
+    }
     block_end();
     statement.body = body();
-    close(end, line);
+    close("endwith", line);
+    return statement;
+  }
+
+  Statement generation_block(int line) {
+    Statement statement = make(StatementKind::kScope);
+    block_end();
+    statement.body = body_outside_loops();
+    close("endgeneration", line);
+    return statement;
+  }
+
+  Statement filter_block(int line) {
+    Statement statement = make(StatementKind::kScope);
+    statement.value = in_.filter_chain(nullptr);
+    block_end();
+    statement.body = body_outside_loops();
+    close("endfilter", line);
+    return statement;
+  }
+
+  Statement print_statement() {
+    Statement statement = make(StatementKind::kPrint);
+    statement.value = in_.tuple();
+    block_end();
     return statement;
   }
 

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "text/jinja_ast.h"
@@ -17,12 +18,18 @@ class ExpressionParser : public TokenCursor {
   ExpressionPtr expression();  // with `… if … else …`
   // Without the conditional form, whose `if` would eat a for loop's filter.
   ExpressionPtr or_expression();
-  // An expression, or several with commas between them, which make a list.
-  ExpressionPtr tuple();
+  // An expression, or several with commas between them, which make a tuple.
+  ExpressionPtr tuple() { return tuple_of(&ExpressionParser::expression); }
+  ExpressionPtr plain_tuple() { return tuple_of(&ExpressionParser::or_expression); }
   // `name(args) | name …` without an input: the head of {% filter %}.
   ExpressionPtr filter_chain(ExpressionPtr input);
 
+  // The names of MacroUse met since the last call, as bits.
+  unsigned take_uses() { return std::exchange(uses_, 0U); }
+  void add_uses(unsigned uses) { uses_ |= uses; }
+
  private:
+  ExpressionPtr tuple_of(ExpressionPtr (ExpressionParser::*item)());
   ExpressionPtr make(ExpressionKind kind, std::string text = {});
   void add_child(Expression& parent, ExpressionPtr child);
   ExpressionPtr binary(std::string text, ExpressionPtr left, ExpressionPtr right);
@@ -44,6 +51,9 @@ class ExpressionParser : public TokenCursor {
   ExpressionPtr filter(ExpressionPtr input);
   ExpressionPtr test(ExpressionPtr input);
   void arguments(Expression& call);
+  void argument(Expression& call);
+
+  unsigned uses_ = 0;
 };
 
 // Throws Error(kInvalidModel) for bad syntax, Error(kUnsupported) for a construct that is not ours.

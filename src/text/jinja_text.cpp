@@ -1,278 +1,200 @@
-// Filters that make text of a value, and the methods of strings.
+// Filters that make text of a value.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
 
 #include "text/jinja_builtin.h"
 #include "text/jinja_print.h"
-#include "text/jinja_search.h"
-#include "text/unicode.h"
+#include "text/jinja_space.h"
 
 namespace kvern::text::jinja {
 namespace {
 
 using Given = const BoundArguments&;
 
-Value made(Context& context, std::string text) {
-  context.charge(text.size());
-  return Value(std::move(text));
+// `builtin` of a string's methods, of any value's text.
+template <const Builtin* (*kFind)()>
+Value as_method(Context& context, const Value& input, Given given) {
+  return kFind()->run(context, Value::text(context, to_string(context, input)), given);
 }
 
-std::string text_of(Context& context, const Value& value) {
-  std::string text = to_string(context, value);
-  context.step(text.size() / 64);
-  return text;
+const Builtin* method_named(std::string_view name) {
+  static const Value kText = Value::constant("");
+  return find_method(kText, name);
 }
 
-// The character that ends `text` (not empty); a byte that is not UTF-8 is one.
-std::string_view last_character(std::string_view text) {
-  for (size_t length = 2; length <= std::min<size_t>(4, text.size()); ++length) {
-    const Utf8Prefix prefix = utf8_prefix(text.substr(text.size() - length));
-    if (prefix.state == Utf8Start::kComplete && prefix.length_bytes == length) {
-      return text.substr(text.size() - length);
-    }
-  }
-  return text.substr(text.size() - 1);
+template <size_t kSize>
+struct Name {
+  constexpr Name(const char (&text)[kSize]) { std::copy_n(text, kSize, value); }
+  char value[kSize];
+};
+template <Name kName>
+const Builtin* method() {
+  static const Builtin* const kFound = method_named(kName.value);
+  return kFound;
+}
+template <Name kName>
+constexpr Builtin::Run kMethod = as_method<method<kName>>;
+
+Value as_text(Context& context, const Value& input, Given) {
+  return Value::text(context, to_string(context, input));
 }
 
-// What str.strip() takes: White_Space, and four separators that Python adds.
-bool strips(std::string_view character, const std::string* chars) {
-  if (chars) return chars->find(character) != std::string::npos;
-  return char_at(character, 0).cls == CharClass::kSpace ||
-         (character[0] >= 0x1C && character[0] <= 0x1F);
-}
-
-enum class Side { kLeft, kRight, kBoth };
-
-Value strip(Context& context, const Value& input, Given given, Side side) {
-  const std::string whole = text_of(context, input);
-  const std::string* chars = given[0].string();
-  if (chars && chars->size() > 64)
-    context.unsupported("stripping more than 64 bytes of characters");
-  std::string_view text = whole;
-  while (side != Side::kRight && !text.empty()) {
-    const size_t length = char_at(text, 0).length_bytes;
-    if (!strips(text.substr(0, length), chars)) break;
-    text.remove_prefix(length);
-  }
-  while (side != Side::kLeft && !text.empty()) {
-    const std::string_view last = last_character(text);
-    if (!strips(last, chars)) break;
-    text.remove_suffix(last.size());
-  }
-  return Value(std::string(text));
-}
-
-Value upper(Context& context, const Value& input, Given) {
-  return made(context, to_upper(text_of(context, input)));
-}
-
-Value lower(Context& context, const Value& input, Given) {
-  return made(context, to_lower(text_of(context, input)));
-}
-
-Value capitalize(Context& context, const Value& input, Given) {
-  const std::string text = text_of(context, input);
-  if (text.empty()) return Value(text);
-  const size_t first = char_at(text, 0).length_bytes;
-  return made(context, to_upper(text.substr(0, first)) + to_lower(text.substr(first)));
-}
-
-// Upper case wherever `starts_word` holds for the character before, lower case elsewhere.
-template <class StartsWord>
-Value titled(Context& context, const Value& input, StartsWord starts_word) {
-  const std::string text = text_of(context, input);
+Value title(Context& context, const Value& input, Given) {
+  const std::string text = to_string(context, input);
+  context.step(text.size() / 8);
   std::string out;
   bool start = true;
   for (size_t at = 0; at < text.size();) {
-    const Char c = char_at(text, at);
-    const std::string_view character = std::string_view(text).substr(at, c.length_bytes);
+    const size_t length = char_at(text, at).length_bytes;
+    const std::string_view character = std::string_view(text).substr(at, length);
     out += start ? to_upper(character) : to_lower(character);
-    start = starts_word(c, text[at]);
-    at += c.length_bytes;
+    start = is_space_at(text, at) || std::string_view("-({[<").find(text[at]) != text.npos;
+    at += length;
   }
-  return made(context, std::move(out));
+  return Value::text(context, std::move(out));
 }
 
-Value title_filter(Context& context, const Value& input, Given) {
-  return titled(context, input, [](Char c, char byte) {
-    return c.cls == CharClass::kSpace ||
-           std::string_view("-({[<").find(byte) != std::string_view::npos;
-  });
-}
-
-Value title_method(Context& context, const Value& input, Given) {
-  return titled(context, input, [](Char c, char) { return c.cls != CharClass::kLetter; });
-}
-
-Value replace(Context& context, const Value& input, Given given) {
-  const std::string text = text_of(context, input);
-  const std::string wanted = given.string_or(context, 0, "");
-  const std::string instead = given.string_or(context, 1, "");
-  int64_t left = given.integer_or(context, 2, -1);
-  if (wanted.empty()) context.unsupported("replacing the empty string");
-  std::string out;
-  size_t at = 0;
-  while (left != 0) {
-    const size_t found = find_text(context, text, wanted, at);
-    if (found == std::string::npos) break;
-    out.append(text, at, found - at);
-    out += instead;
-    context.charge(instead.size());
-    at = found + wanted.size();
-    --left;
+std::string_view escape_of(char c) {
+  switch (c) {
+    case '&':
+      return "&amp;";
+    case '<':
+      return "&lt;";
+    case '>':
+      return "&gt;";
+    case '\'':
+      return "&#39;";
+    case '"':
+      return "&#34;";
+    default:
+      return {};
   }
-  out.append(text, at);
-  return made(context, std::move(out));
 }
 
 Value escape(Context& context, const Value& input, Given) {
   std::string out;
-  for (const char c : text_of(context, input)) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      case '"':
-        out += "&#34;";
-        break;
-      default:
-        out.push_back(c);
-    }
+  for (const char c : to_string(context, input)) {
+    const std::string_view escaped = escape_of(c);
+    escaped.empty() ? out.push_back(c) : void(out += escaped);
   }
-  return made(context, std::move(out));
+  return Value::text(context, std::move(out));
 }
 
+// Each line but the first (and blank ones) behind `width` blanks, or behind a text.
 Value indent(Context& context, const Value& input, Given given) {
-  const std::string text = text_of(context, input);
-  const int64_t width = given.integer_or(context, 0, 4);
-  if (width < 0 || width > 256) context.fail("indent() takes widths of 0 to 256");
-  const std::string blanks = given[0].string() ? *given[0].string() : std::string(width, ' ');
-  const bool first = given[1].truthy();
+  const std::string text = to_string(context, input);
+  std::string blanks;
+  if (given[0].string()) {
+    blanks = *given[0].string();
+  } else {
+    const int64_t width = given.integer_or(context, 0, 4);
+    if (width > 256) context.fail("indent takes widths of up to 256");
+    blanks.assign(static_cast<size_t>(std::max<int64_t>(width, 0)), ' ');
+  }
   const bool blank_lines = given[2].truthy();
-  std::string out = first ? blanks : "";
+  std::string out = given[1].truthy() ? blanks : "";
   for (size_t i = 0; i < text.size(); ++i) {
     out.push_back(text[i]);
     if (text[i] != '\n') continue;
     const bool blank = i + 1 == text.size() || text[i + 1] == '\n';
-    if (!blank || blank_lines) out += blanks;
-    context.charge(blanks.size());
+    if (blank && !blank_lines) continue;
+    out += blanks;
+    context.step(1 + blanks.size() / 64);
+    context.need(out.size());
   }
-  return made(context, std::move(out));
+  return Value::text(context, std::move(out));
 }
 
 Value json(Context& context, const Value& input, Given given) {
-  const int64_t width = given.integer_or(context, 3, -1);
-  if (width > 64) context.fail("tojson() takes an indent of up to 64");
-  if (given[0].truthy() || given[1].truthy() || given[2].truthy()) {
-    context.unsupported("tojson() with ensure_ascii, sort_keys or separators");
+  JsonStyle style;
+  style.ensure_ascii = given[0].truthy();
+  style.sort_keys = given[3].truthy();
+  const Value& width = given[1];
+  if (width.string()) {
+    style.broken = true;
+    style.indent = *width.string();
+  } else if (width.whole()) {
+    if (width.as_integer() > 64) context.fail("tojson takes an indent of up to 64");
+    style.broken = true;
+    style.indent.assign(static_cast<size_t>(std::max<int64_t>(width.as_integer(), 0)), ' ');
+  } else if (!width.undefined() && !width.none()) {
+    context.fail(fmt::format("tojson takes an indent that is a number, not {}", width.type_name()));
   }
-  return Value(to_json(context, input, static_cast<int>(std::max<int64_t>(width, -1))));
-}
-
-Value as_text(Context& context, const Value& input, Given) {
-  return Value(to_string(context, input));
-}
-
-Value as_integer(Context& context, const Value& input, Given given) {
-  const Value otherwise = given.given(0) ? given[0] : Value(int64_t{0});
-  if (input.number() && !input.real()) return Value(input.as_integer());
-  const double real = input.real() ? *input.real() : 0;
-  if (input.real()) return std::abs(real) < 9e18 ? Value(static_cast<int64_t>(real)) : otherwise;
-  if (!input.string()) return otherwise;
-  const char* begin = input.string()->c_str();
-  char* end = nullptr;
-  errno = 0;
-  context.step(1 + input.string()->size() / 64);
-  const int64_t value = std::strtoll(begin, &end, 10);
-  while (*end == ' ' || *end == '\n') ++end;
-  return end != begin && *end == '\0' && errno == 0 ? Value(value) : otherwise;
-}
-
-Value as_real(Context& context, const Value& input, Given given) {
-  if (input.number()) return Value(input.as_real());
-  if (input.string()) {
-    char* end = nullptr;
-    context.step(1 + input.string()->size() / 8);  // digits are dear
-    const double value = std::strtod(input.string()->c_str(), &end);
-    if (end != input.string()->c_str() && *end == '\0') return Value(value);
+  if (style.broken) style.item_separator = ",";
+  if (given.given(2) && !given[2].none()) {
+    const Value both = items_of(context, given[2]);
+    if (both.list()->items.size() != 2) context.fail("tojson needs two separators");
+    style.item_separator = need_string(context, both.list()->items[0], "tojson");
+    style.key_separator = need_string(context, both.list()->items[1], "tojson");
   }
-  return given.given(0) ? given[0] : Value(0.0);
+  return Value::text(context, to_json(context, input, style));
 }
 
-Value absolute(Context& context, const Value& input, Given) {
-  if (!input.number()) context.fail("abs needs a number");
-  if (input.real()) return Value(std::abs(*input.real()));
-  const int64_t value = input.as_integer();
-  if (value == INT64_MIN) context.fail("the result of abs is too large");
-  return Value(value < 0 ? -value : value);
+Value truncate(Context& context, const Value& input, Given given) {
+  const std::string text = to_string(context, input);
+  const std::string end = given.string_or(context, 2, "...");
+  const int64_t length = given.integer_or(context, 0, 255);
+  const int64_t leeway = given.integer_or(context, 3, 5);
+  const int64_t end_length = length_of(context, Value::text(context, end));
+  if (length < end_length || leeway < 0) context.fail("truncate has no room for its end");
+  const Value whole = Value::text(context, text);
+  if (length_of(context, whole) - leeway <= length) return whole;
+  const Value bounds[] = {Value(int64_t{0}), Value(length - end_length), Value(None{})};
+  std::string kept = *slice(context, whole, {bounds[0], bounds[1], bounds[2]}).string();
+  if (!given[1].truthy()) kept = kept.substr(0, kept.rfind(' '));  // npos: all of it
+  return Value::text(context, kept + end);
 }
 
-Value round_half_even(Context& context, const Value& input, Given given) {
-  if (!input.number()) context.fail("round needs a number");
-  const int64_t digits = given.integer_or(context, 0, 0);
-  if (digits < 0 || digits > 15) context.unsupported("round to fewer than 0 or over 15 digits");
-  return Value(std::strtod(fmt::format("{:.{}f}", input.as_real(), digits).c_str(), nullptr));
+Value word_count(Context& context, const Value& input, Given) {
+  const std::string text = to_string(context, input);
+  context.step(text.size() / 8);
+  int64_t count = 0;
+  bool inside = false;
+  for (size_t at = 0; at < text.size();) {
+    const Char c = char_at(text, at);
+    const bool word = c.cls == CharClass::kLetter || c.cls == CharClass::kNumber || text[at] == '_';
+    count += word && !inside ? 1 : 0;
+    inside = word;
+    at += c.length_bytes;
+  }
+  return Value(count);
 }
 
-constexpr auto kStripBoth = [](Context& c, const Value& v, Given a) {
-  return strip(c, v, a, Side::kBoth);
-};
-constexpr auto kStripLeft = [](Context& c, const Value& v, Given a) {
-  return strip(c, v, a, Side::kLeft);
-};
-constexpr auto kStripRight = [](Context& c, const Value& v, Given a) {
-  return strip(c, v, a, Side::kRight);
-};
+Value format(Context& context, const Value& input, Given given) {
+  const std::string text = to_string(context, input);
+  if (!given.raw.named.empty() && !given.raw.positional.empty()) {
+    context.fail("format takes values with names or without, not both");
+  }
+  const Value values = given.raw.named.empty() ? Value::tuple(context, given.raw.positional)
+                                               : Value::dict(context, given.raw.named);
+  return Value::text(context, format_percent(context, text, values));
+}
 
 constexpr Builtin kFilters[] = {
-    {"trim", "chars", kStripBoth},
-    {"upper", "", upper},
-    {"lower", "", lower},
-    {"capitalize", "", capitalize},
-    {"title", "", title_filter},
-    {"replace", "old new count", replace},
+    {"trim", "chars", kMethod<"strip">},
+    {"upper", "", kMethod<"upper">},
+    {"lower", "", kMethod<"lower">},
+    {"capitalize", "", kMethod<"capitalize">},
+    {"replace", "old! new! count", kMethod<"replace">},
+    {"center", "width", kMethod<"center">},
+    {"title", "", title},
     {"string", "", as_text},
     {"safe", "", as_text},
     {"escape", "", escape},
     {"e", "", escape},
+    {"forceescape", "", escape},
     {"indent", "width first blank", indent},
-    {"tojson", "ensure_ascii sort_keys separators indent", json},
-    {"int", "default", as_integer},
-    {"float", "default", as_real},
-    {"abs", "", absolute},
-    {"round", "precision", round_half_even},
-};
-
-constexpr Builtin kMethods[] = {
-    {"strip", "chars", kStripBoth},
-    {"lstrip", "chars", kStripLeft},
-    {"rstrip", "chars", kStripRight},
-    {"upper", "", upper},
-    {"lower", "", lower},
-    {"capitalize", "", capitalize},
-    {"title", "", title_method},
-    {"replace", "old new count", replace},
+    {"tojson", "ensure_ascii indent separators sort_keys", json},
+    {"truncate", "length killwords end leeway", truncate},
+    {"wordcount", "", word_count},
+    {"format", "*", format},
 };
 
 }  // namespace
 
 std::span<const Builtin> text_filters() {
   return kFilters;
-}
-std::span<const Builtin> text_methods() {
-  return kMethods;
 }
 
 }  // namespace kvern::text::jinja

@@ -6,8 +6,6 @@
 
 #include "kvern/error.h"
 #include "text/jinja_builtin.h"
-#include "text/jinja_context.h"
-#include "text/jinja_print.h"
 
 namespace kvern::text::jinja {
 
@@ -21,10 +19,19 @@ void Context::unsupported(const std::string& what) const {
                                               line_, what));
 }
 
+const Value* Dict::find(Context& context, const Value& key) const {
+  if (key.string()) return find(context, std::string_view(*key.string()));
+  context.step(1 + entries.size() / 8);
+  for (const auto& [name, value] : entries) {
+    if (!name.string() && equal(context, name, key)) return &value;
+  }
+  return nullptr;
+}
+
 const Value* Dict::find(Context& context, std::string_view key) const {
   context.step_search(entries.size(), key.size());
   for (const auto& [name, value] : entries) {
-    if (name == key) return &value;
+    if (name.string() && *name.string() == key) return &value;
   }
   return nullptr;
 }
@@ -32,30 +39,48 @@ const Value* Dict::find(Context& context, std::string_view key) const {
 int Value::depth() const {
   if (list()) return list()->depth;
   if (dict()) return dict()->depth;
+  if (loop()) return loop()->items.depth() + 1;
+  if (cycler()) return cycler()->items.depth() + 1;
   return method() ? method()->depth : 0;
 }
 
-bool Value::holds_namespace() const {
-  if (list()) return list()->holds_namespace;
-  if (dict()) return dict()->is_namespace || dict()->holds_namespace;
-  return method() && method()->receiver->holds_namespace();
+bool Value::holds_mutable() const {
+  if (list()) return list()->holds_mutable;
+  if (dict()) return dict()->is_namespace || dict()->holds_mutable;
+  if (loop()) return true;
+  if (cycler()) return cycler()->items.holds_mutable();
+  return method() && method()->receiver->holds_mutable();
 }
 
-Value Value::list(Context& context, std::vector<Value> items) {
-  return sequence(context, std::move(items), false);
+Value Value::constant(std::string text) {
+  Value value;
+  value.variant_ = std::make_shared<const Text>(Text{std::move(text), {}});
+  return value;
 }
 
-Value Value::tuple(Context& context, std::vector<Value> items) {
-  return sequence(context, std::move(items), true);
+Value Value::missing(std::string_view name) {
+  Value value;
+  value.variant_ = Undefined{std::string(name.substr(0, 64))};
+  return value;
 }
 
-Value Value::sequence(Context& context, std::vector<Value> items, bool is_tuple) {
-  context.charge(items.size() * sizeof(Value));
+Value Value::text(Context& context, std::string text) {
+  context.step(text.size() / 64);
+  Charge charge(context, sizeof(Text) + text.size());
+  Value value;
+  value.variant_ = std::make_shared<const Text>(Text{std::move(text), std::move(charge)});
+  return value;
+}
+
+Value Value::list(Context& context, std::vector<Value> items, ListKind kind) {
+  context.step(items.size() / 8);
   auto list = std::make_shared<List>();
-  list->is_tuple = is_tuple;
+  // Twice, for what a growing vector sets aside and for the receivers of methods.
+  list->charge = Charge(context, sizeof(List) + 2 * items.size() * sizeof(Value));
+  list->kind = kind;
   for (const Value& item : items) {
     list->depth = std::max(list->depth, item.depth() + 1);
-    list->holds_namespace = list->holds_namespace || item.holds_namespace();
+    list->holds_mutable = list->holds_mutable || item.holds_mutable();
   }
   if (list->depth > context.max_depth()) context.fail("lists are nested too deeply");
   list->items = std::move(items);
@@ -64,18 +89,25 @@ Value Value::sequence(Context& context, std::vector<Value> items, bool is_tuple)
   return value;
 }
 
-Value Value::dict(Context& context, std::vector<std::pair<std::string, Value>> entries,
-                  bool is_namespace) {
-  context.charge(entries.size() * sizeof(entries[0]));
+Value Value::tuple(Context& context, std::vector<Value> items) {
+  return list(context, std::move(items), ListKind::kTuple);
+}
+
+Value Value::generator(Context& context, std::vector<Value> items) {
+  return list(context, std::move(items), ListKind::kGenerator);
+}
+
+Value Value::dict(Context& context, Entries entries, bool is_namespace) {
+  context.step(entries.size() / 8);
   auto dict = std::make_shared<Dict>();
+  dict->charge = Charge(context, sizeof(Dict) + 2 * entries.size() * sizeof(entries[0]));
   dict->is_namespace = is_namespace;
-  for (auto& [key, value] : entries) {
-    context.charge(key.size());
-    dict->depth = std::max(dict->depth, value.depth() + 1);
-    dict->holds_namespace = dict->holds_namespace || value.holds_namespace();
+  for (const auto& [key, value] : entries) {
+    dict->depth = std::max({dict->depth, key.depth() + 1, value.depth() + 1});
+    dict->holds_mutable = dict->holds_mutable || value.holds_mutable() || key.holds_mutable();
   }
   if (dict->depth > context.max_depth()) context.fail("dicts are nested too deeply");
-  if (is_namespace && dict->holds_namespace) context.unsupported("a namespace inside a namespace");
+  if (is_namespace && dict->holds_mutable) context.unsupported("a namespace inside a namespace");
   dict->entries = std::move(entries);
   return Value(std::move(dict));
 }
@@ -85,17 +117,21 @@ bool Value::truthy() const {
   if (integer()) return *integer() != 0;
   if (real()) return *real() != 0;
   if (string()) return !string()->empty();
-  if (list()) return !list()->items.empty();
+  if (list()) return generator() || !list()->items.empty();
   if (dict()) return dict()->is_namespace || !dict()->entries.empty();
   return !undefined() && !none();
 }
 
 std::string_view Value::type_name() const {
-  constexpr std::string_view kNames[] = {"undefined", "none",   "bool",    "int",
-                                         "float",     "string", "list",    "dict",
-                                         "method",    "macro",  "function"};
+  constexpr std::string_view kNames[] = {"undefined", "none", "bool",  "int",    "float",
+                                         "string",    "list", "dict",  "method", "macro",
+                                         "function",  "loop", "cycler"};
   static_assert(std::size(kNames) == std::variant_size_v<Variant>);
   return kNames[variant_.index()];
+}
+
+std::string Value::description() const {
+  return undefined() ? fmt::format("undefined ('{}')", undefined_name()) : std::string(type_name());
 }
 
 bool equal(Context& context, const Value& a, const Value& b) {
@@ -108,7 +144,8 @@ bool equal(Context& context, const Value& a, const Value& b) {
     return *a.string() == *b.string();
   }
   if (a.list() && b.list()) {
-    if (a.list()->is_tuple != b.list()->is_tuple) return false;
+    if (a.generator() || b.generator()) return a.list() == b.list();
+    if (a.list()->kind != b.list()->kind) return false;
     const std::vector<Value>& left = a.list()->items;
     const std::vector<Value>& right = b.list()->items;
     return std::equal(left.begin(), left.end(), right.begin(), right.end(),
@@ -116,6 +153,7 @@ bool equal(Context& context, const Value& a, const Value& b) {
   }
   if (a.dict() && b.dict()) {
     if (a.dict() == b.dict()) return true;
+    if (a.dict()->is_namespace || b.dict()->is_namespace) return false;
     if (a.dict()->entries.size() != b.dict()->entries.size()) return false;
     for (const auto& [key, value] : a.dict()->entries) {
       const Value* other = b.dict()->find(context, key);
@@ -135,7 +173,15 @@ bool less(Context& context, const Value& a, const Value& b) {
     context.step(std::min(a.string()->size(), b.string()->size()) / 64);
     return *a.string() < *b.string();
   }
-  context.fail(fmt::format("{} and {} have no order", a.type_name(), b.type_name()));
+  if (a.list() && b.list() && a.list()->kind == b.list()->kind && !a.generator()) {
+    const std::vector<Value>& left = a.list()->items;
+    const std::vector<Value>& right = b.list()->items;
+    for (size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
+      if (!equal(context, left[i], right[i])) return less(context, left[i], right[i]);
+    }
+    return left.size() < right.size();
+  }
+  context.fail(fmt::format("{} and {} have no order", a.description(), b.description()));
 }
 
 }  // namespace kvern::text::jinja

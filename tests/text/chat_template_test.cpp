@@ -125,13 +125,20 @@ TEST(ChatTemplate, WhatIsMissingIsRefusedByName) {
   expect_error("a\n{% include 'x' %}", Code::kUnsupported, "line 2: the statement '{% include %}'");
   expect_error("{{ 1 | nosuch }}", Code::kUnsupported, "the filter 'nosuch'");
   expect_error("{{ 1 is nosuch }}", Code::kUnsupported, "the test 'nosuch'");
-  expect_error("{{ [].append(1) }}", Code::kUnsupported, "calling 'append'");
+  expect_error("{{ [].append(1) }}", Code::kInvalidRequest, "lets no template change a list");
+  expect_error("{{ {}.update(a=1) }}", Code::kInvalidRequest, "lets no template change a dict");
+  expect_error("{{ 'a'.encode() }}", Code::kUnsupported, "calling 'encode'");
+  expect_error("{% for i in [] recursive %}{% endfor %}", Code::kUnsupported, "recursive loops");
+  for (const char* statement : {"extends 'x'", "import 'x' as y", "from 'x' import y", "block b",
+                                "autoescape true", "do x", "trans"}) {
+    expect_error("{% " + std::string(statement) + " %}", Code::kUnsupported, "the statement '{% ");
+  }
   EXPECT_EQ(render("{% if false %}{{ 1 | nosuch }}{% endif %}ok"), "ok");
 }
 
 TEST(ChatTemplateHostile, EndlessWorkStops) {
   expect_error("{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}",
-               Code::kInvalidRequest, "the template uses too much memory");
+               Code::kInvalidRequest, "too many steps");
   expect_error("{% set x = range(9999) | list %}{% for a in x %}{{ -1 in x }}{% endfor %}",
                Code::kInvalidRequest, "too many steps");
   expect_error("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", Code::kInvalidRequest, "deeply");
@@ -183,14 +190,34 @@ TEST(ChatTemplateHostile, NamesPayForTheScopesTheyAreSoughtIn) {
       Code::kInvalidRequest, many_steps, limits);
 }
 
-TEST(ChatTemplateHostile, KeysOfDictsAreMemory) {
+// What a template drops is given back: only what lives at one time counts.
+TEST(ChatTemplateHostile, MemoryIsGivenBack) {
   const TemplateLimits small{.max_output_bytes = 1 << 20};
-  const std::string key = "{% set s = ('x' * 1024) * 512 %}{% set d = {s: 1} %}";
-  for (const char* work : {"{s: i}", "d.items()", "d.keys()", "d | dictsort", "d | list"}) {
-    SCOPED_TRACE(work);
-    expect_error(key + "{% for i in range(100) %}{% if " + work + " %}{% endif %}{% endfor %}",
-                 Code::kInvalidRequest, "too much memory", small);
-  }
+  const std::string loop = "{% for i in range(400) %}";
+  const std::string big = "{% set s = ('x' * 1024) * 64 %}";
+  const auto ends = [&](const std::string& source) {
+    EXPECT_EQ(ChatTemplate(source, small).render(conversation()), "end") << source;
+  };
+  ends(big + loop + "{% set t = s ~ i %}{% endfor %}end");
+  ends(big + loop + "{% set t = [s ~ i, {s ~ 'k': 1}] %}{% endfor %}end");
+  ends(big + loop + "{% set t %}{{ s }}{% endset %}{% endfor %}end");
+  ends("{% set n = namespace(s='') %}" + big + loop + "{% set n.s = s ~ i %}{% endfor %}end");
+  ends("{% macro f(s) %}{{ s }}{% endmacro %}" + big + loop +
+       "{% if f(s) == '' %}x{% endif %}{% endfor %}end");
+  expect_error(
+      big + "{% set n = namespace(l=[]) %}" + loop + "{% set n.l = n.l + [s ~ i] %}{% endfor %}",
+      Code::kInvalidRequest, "too much memory", small);
+  expect_error(big + "{% set n = namespace(d={}) %}" + loop +
+                   "{% set n.d = dict(n.d.items() | list + [[i, s ~ i]]) %}{% endfor %}",
+               Code::kInvalidRequest, "too much memory", small);
+}
+
+// Two million turns, which used to end for the memory of loop variables.
+TEST(ChatTemplateHostile, LongLoopsMayRun) {
+  EXPECT_EQ(
+      render("{% set n = namespace(c=0) %}{% for a in range(1000) %}{% for b in range(2000) %}"
+             "{% endfor %}{% set n.c = n.c + 2000 %}{% endfor %}{{ n.c }}"),
+      "2000000");
 }
 
 TEST(ChatTemplateHostile, MemoryIsBounded) {
@@ -232,8 +259,17 @@ TEST(ChatTemplateHostile, DepthIsBounded) {
       "{% set n = namespace(l=[]) %}{% for i in range(9999) %}{% set n.l = [n.l] %}"
       "{% endfor %}",
       Code::kInvalidRequest, "nested too deeply");
+  // Values that change must not hold themselves.
   expect_error("{% set n = namespace() %}{% set n.n = [n] %}", Code::kUnsupported,
                "a namespace inside a namespace");
+  expect_error("{% set n = namespace() %}{% for i in [1] %}{% set n.l = loop %}{% endfor %}",
+               Code::kUnsupported, "a namespace inside a namespace");
+  expect_error("{% for i in [1] %}{{ loop.changed(loop) }}{% endfor %}", Code::kUnsupported,
+               "loop.changed()");
+  expect_error(
+      "{% set n = namespace() %}{% for i in [1] %}{% macro f() %}{{ i }}{% endmacro %}"
+      "{% set n.f = f %}{% endfor %}{{ n.f() }}",
+      Code::kInvalidRequest, "outside of the block that defines it");
 }
 
 TEST(ChatTemplateHostile, TextThatIsNotUtf8Passes) {
@@ -243,7 +279,7 @@ TEST(ChatTemplateHostile, TextThatIsNotUtf8Passes) {
       ChatTemplate("{{ messages[0].content | upper }}{{ messages[0].content[::-1] | length }}")
           .render(input),
       "A\xff\xe2\x82"
-      "3");
+      "4");
 }
 
 }  // namespace
