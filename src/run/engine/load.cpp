@@ -39,9 +39,6 @@ sched::SchedulerOptions scheduler_options(const plan::Plan& plan, const EngineOp
   const int64_t row_bytes = std::max<int64_t>(1, plan.program.wanted_arena_bytes_per_row);
   out.max_wanted_rows = std::max(
       out.max_sequences, static_cast<int32_t>(std::min(kExportRows, kExportBytes / row_bytes)));
-  for (const plan::KvGroup& group : plan.kv_layout.groups()) {
-    out.page_tokens.push_back(group.page_tokens);
-  }
   return out;
 }
 

@@ -15,12 +15,16 @@ StepLoop::StepLoop(std::unique_ptr<exec::Executor> executor, std::vector<kv::Gro
       scheduler_(std::move(options)) {}
 
 StepOutcome StepLoop::step() {
-  batch_ = scheduler_.next(pages_.available());  // admits, chunks, preempts; touches no page
+  batch_ = scheduler_.next(pages_);  // admits, chunks, preempts; moves no page
   if (batch_.empty()) return StepOutcome::kIdle;
   auto lease = pages_.exchange(batch_.releases(), batch_.needs());  // all or nothing
-  const step::StepResult result = executor_->run(batch_, lease);    // a throw returns the pages
+  batch_.page_copies = lease.page_copies();
+  const step::StepResult result = executor_->run(batch_, lease);  // a throw returns the pages
   lease.commit();
   committed_ = true;
+  for (const step::SequenceInput& part : batch_.sequences) {
+    if (part.cache) pages_.note_computed(part.seq, part.start, part.ids);
+  }
   scheduler_.apply(batch_, result);
   return StepOutcome::kRan;
 }

@@ -94,6 +94,7 @@ struct PlanExecutor::State {
   }
 
   void make_pools();
+  std::span<std::byte> page_memory(size_t kv_group, kv::PageId page) const;
   void copy_pages(const step::StepBatch& batch);
   kernels::Operand resolve(const plan::OperandRef& ref);
   const std::vector<int32_t>& step_input(const std::string& name) const;
@@ -108,20 +109,24 @@ void PlanExecutor::State::make_pools() {
   for (size_t g = 0; g < groups.size(); ++g) {
     pool_memory.push_back(device->allocate(pool_bytes(groups[g], options.num_pages[g])));
     pools.push_back(
-        {pool_memory[g].data(), groups[g].page_bytes, groups[g].page_tokens, options.num_pages[g]});
+        {pool_memory[g].data(), groups[g].page_bytes, groups[g].page_tokens, options.num_pages[g],
+         groups[g].retention == plan::Retention::kWindow ? groups[g].window_tokens : 0});
   }
+}
+
+std::span<std::byte> PlanExecutor::State::page_memory(size_t kv_group, kv::PageId page) const {
+  KVERN_CHECK(kv_group < pools.size(), "KV group {} of {}", kv_group, pools.size());
+  const KvPoolView& pool = pools[kv_group];
+  KVERN_CHECK(page.value >= 0 && page.value < pool.num_pages, "page {} of {}", page.value,
+              pool.num_pages);
+  return {pool.base + page.value * pool.page_bytes, static_cast<size_t>(pool.page_bytes)};
 }
 
 void PlanExecutor::State::copy_pages(const step::StepBatch& batch) {
   for (const step::PageCopy& copy : batch.page_copies) {
-    KVERN_CHECK(copy.kv_group >= 0 && static_cast<size_t>(copy.kv_group) < pools.size());
-    const KvPoolView& pool = pools[static_cast<size_t>(copy.kv_group)];
-    for (const kv::PageId page : {copy.src, copy.dst}) {
-      KVERN_CHECK(page.value >= 0 && page.value < pool.num_pages, "page {} is copied", page.value);
-    }
-    stream->copy(pool.base + copy.dst.value * pool.page_bytes,
-                 pool.base + copy.src.value * pool.page_bytes,
-                 static_cast<size_t>(pool.page_bytes));
+    const auto g = static_cast<size_t>(copy.kv_group);
+    const std::span<std::byte> to = page_memory(g, copy.dst);
+    stream->copy(to.data(), page_memory(g, copy.src).data(), to.size());
   }
 }
 
@@ -241,6 +246,24 @@ step::StepResult PlanExecutor::run(const step::StepBatch& batch, const kv::Lease
   if (!s.inputs.wanted().empty()) s.sample(batch);
   s.stream->synchronize();
   return s.collect(batch);
+}
+
+int64_t PlanExecutor::page_bytes(size_t kv_group) const {
+  return state_->pools.at(kv_group).page_bytes;
+}
+
+void PlanExecutor::export_page(size_t kv_group, kv::PageId page, std::span<std::byte> to) {
+  const std::span<std::byte> from = state_->page_memory(kv_group, page);
+  KVERN_CHECK(to.size() == from.size());
+  state_->stream->copy(to.data(), from.data(), from.size());
+  state_->stream->synchronize();
+}
+
+void PlanExecutor::import_page(size_t kv_group, kv::PageId page, std::span<const std::byte> from) {
+  const std::span<std::byte> to = state_->page_memory(kv_group, page);
+  KVERN_CHECK(to.size() == from.size());
+  state_->stream->copy(to.data(), from.data(), to.size());
+  state_->stream->synchronize();
 }
 
 std::vector<InstructionInfo> PlanExecutor::instructions() const {

@@ -1,5 +1,7 @@
 #include "run/exec/step_inputs.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/checked.h"
 
@@ -13,8 +15,10 @@ void StepInputs::fill(const step::StepBatch& batch, const kv::Lease& lease,
   wanted_.clear();
   context_start_.clear();
   token_offset_.assign(1, 0);
-  page_table_.assign(pools.size(), {});
-  table_offset_.assign(pools.size(), {0});
+  page_table_.resize(pools.size());
+  table_offset_.resize(pools.size());
+  for (std::vector<int32_t>& table : page_table_) table.clear();
+  for (std::vector<int32_t>& offsets : table_offset_) offsets.assign(1, 0);
   for (const step::SequenceInput& part : batch.sequences) {
     const auto first_token = static_cast<int32_t>(ids_.size());
     add_tokens(part, last_samples, vocabulary);
@@ -71,11 +75,14 @@ void StepInputs::add_pages(const step::SequenceInput& part, const kv::PageTable&
   KVERN_CHECK(
       group < table.groups.size() && static_cast<int64_t>(table.groups[group].size()) >= num_pages,
       "sequence {} needs {} pages of KV group {}", part.seq.value, num_pages, group);
+  const int64_t first_seen =
+      pool.window_tokens == 0 ? 0 : std::max(0, part.start - pool.window_tokens + 1);
   for (int64_t i = 0; i < num_pages; ++i) {
     const int32_t page = table.groups[group][static_cast<size_t>(i)].value;
-    KVERN_CHECK(page >= 0 && page < pool.num_pages, "sequence {}: page {} of {}", part.seq.value,
-                page, pool.num_pages);
-    page_table_[group].push_back(page);
+    const bool seen = i >= first_seen / pool.page_tokens;
+    KVERN_CHECK(page < pool.num_pages && (page >= 0 || !seen), "sequence {}: page {} of {}",
+                part.seq.value, page, pool.num_pages);
+    page_table_[group].push_back(std::max(page, -1));
   }
   table_offset_[group].push_back(static_cast<int32_t>(page_table_[group].size()));
 }

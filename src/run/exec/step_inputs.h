@@ -17,6 +17,7 @@ struct KvPoolView {
   int64_t page_bytes = 0;
   int32_t page_tokens = 0;
   int32_t num_pages = 0;
+  int32_t window_tokens = 0;  // 0: a token sees all before it
 };
 
 // The last sampled id of each sequence, for InputKind::kPreviousSample.
@@ -25,7 +26,8 @@ using LastSamples = std::unordered_map<kv::SeqId, int32_t>;
 class StepInputs {
  public:
   // Keeps its arrays between steps. KVERN_CHECKs everything: counts, ids against the vocabulary,
-  // wanted rows, and that each sequence's pages exist and hold its tokens.
+  // wanted rows, and that each sequence's pages exist and hold what its tokens see. Pages that slid
+  // out of the window are -1 in the table.
   void fill(const step::StepBatch& batch, const kv::Lease& lease, const LastSamples& last_samples,
             const std::vector<KvPoolView>& pools, int64_t vocabulary);
 

@@ -1,26 +1,24 @@
 #include "run/kv/page_pool.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
+#include "base/checked.h"
 
 namespace kvern::kv {
 
 Lease::Lease(Lease&& other) noexcept
-    : pool_(std::exchange(other.pool_, nullptr)),
-      releases_(std::move(other.releases_)),
-      needs_(std::move(other.needs_)),
-      num_released_(other.num_released_),
-      num_taken_(other.num_taken_) {}
+    : pool_(std::exchange(other.pool_, nullptr)), copies_(std::move(other.copies_)) {}
 
 Lease::~Lease() {
-  if (pool_ != nullptr) pool_->roll_back(*this);
+  if (pool_ != nullptr) pool_->roll_back();
 }
 
 void Lease::commit() {
   KVERN_CHECK(pool_ != nullptr, "a lease is committed once");
-  std::exchange(pool_, nullptr)->finish(*this);
+  std::exchange(pool_, nullptr)->finish();
 }
 
 const PageTable& Lease::table(SeqId seq) const {
@@ -28,168 +26,187 @@ const PageTable& Lease::table(SeqId seq) const {
   return pool_->table(seq);
 }
 
-PagePool::PagePool(std::vector<GroupConfig> groups) : groups_(std::move(groups)) {
+PagePool::PagePool(std::vector<GroupConfig> groups, BlockHash hash)
+    : groups_(std::move(groups)), cache_(groups_, hash) {
   empty_table_.groups.resize(groups_.size());
   for (const GroupConfig& group : groups_) {
     KVERN_CHECK(group.num_pages >= 0 && group.page_tokens > 0, "{} pages of {} tokens",
                 group.num_pages, group.page_tokens);
-    std::vector<PageId>& free = free_.emplace_back();
-    free.reserve(static_cast<size_t>(group.num_pages));
-    // The lowest id on top: memory that was never touched stays untouched.
-    for (int32_t page = group.num_pages; page-- > 0;) free.emplace_back(page);
+    pages_.emplace_back(group.num_pages);
   }
 }
 
 std::vector<int32_t> PagePool::available() const {
   std::vector<int32_t> out;
-  for (const std::vector<PageId>& free : free_) out.push_back(static_cast<int32_t>(free.size()));
+  for (const GroupPages& pages : pages_) out.push_back(pages.free() + pages.cached());
   return out;
 }
 
 const PageTable& PagePool::table(SeqId seq) const {
-  const auto it = tables_.find(seq);
-  return it == tables_.end() ? empty_table_ : it->second;
+  const auto it = held_.find(seq);
+  return it == held_.end() ? empty_table_ : it->second.table;
 }
 
 Lease PagePool::exchange(std::span<const SeqId> releases, std::span<const Need> needs) {
   KVERN_CHECK(!lease_open_, "one lease at a time");
   check_request(releases, needs);
+  before_.reserve(releases.size() + needs.size());
   Lease lease(this);
-  lease.releases_.assign(releases.begin(), releases.end());
-  lease.needs_.assign(needs.begin(), needs.end());
-  released_.reserve(releases.size());
   lease_open_ = true;
-  // Each of them happens whole or, for want of memory, not at all; the lease then undoes the rest.
-  for (; lease.num_released_ < releases.size(); ++lease.num_released_) {
-    release(releases[lease.num_released_]);
+  // What fails from here on, for want of memory or of pages, the lease undoes.
+  for (const SeqId seq : releases) {
+    before_.push_back({seq, held_.extract(seq), {}});
   }
-  for (; lease.num_taken_ < needs.size(); ++lease.num_taken_) take(needs[lease.num_taken_]);
+  for (const Need& need : needs) remember(need.seq);
+  // Shared pages first: they may be those of a sequence that is released.
+  for (const Need& need : needs) begin(need);
+  for (const Before& before : before_) {
+    if (!before.node.empty()) drop_all(before.node.mapped().table);
+  }
+  releases_dropped_ = true;
+  for (const Need& need : needs) {
+    give_up(need);
+    take(need, lease.copies_);
+  }
   return lease;
 }
 
-// Everything that can be refused is refused here, before a page moves.
 void PagePool::check_request(std::span<const SeqId> releases, std::span<const Need> needs) const {
-  std::vector<int64_t> left;
-  for (const std::vector<PageId>& free : free_) left.push_back(static_cast<int64_t>(free.size()));
   for (size_t i = 0; i < releases.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
       KVERN_CHECK(releases[i] != releases[j], "sequence {} is released twice", releases[i].value);
     }
-    const PageTable& held = table(releases[i]);
-    for (size_t g = 0; g < left.size(); ++g) left[g] += static_cast<int64_t>(held.groups[g].size());
   }
   for (const Need& need : needs) {
     KVERN_CHECK(need.pages.size() == groups_.size(), "needs name {} of {} KV groups",
                 need.pages.size(), groups_.size());
-    for (size_t g = 0; g < left.size(); ++g) {
-      KVERN_CHECK(need.pages[g] >= 0);
-      left[g] -= need.pages[g];
-      KVERN_CHECK(left[g] >= 0, "sequence {} finds no page in KV group {}", need.seq.value, g);
+    KVERN_CHECK(need.drops.empty() || need.drops.size() == groups_.size());
+    KVERN_CHECK(need.copies.empty() || need.copies.size() == groups_.size());
+    KVERN_CHECK(!need.begins || need.begins->pages.size() == groups_.size());
+    for (const int32_t pages : need.pages) KVERN_CHECK(pages >= 0);
+  }
+}
+
+void PagePool::remember(SeqId seq) {
+  for (const Before& before : before_) {
+    if (before.seq == seq) return;
+  }
+  const auto it = held_.find(seq);
+  Before before{seq, {}, {}};
+  if (it != held_.end()) before.table = it->second.table;
+  before_.push_back(std::move(before));
+}
+
+void PagePool::begin(const Need& need) {
+  if (!need.begins) return;
+  const Prefix& prefix = *need.begins;
+  const auto [it, made] = held_.try_emplace(need.seq);
+  KVERN_CHECK(made, "sequence {} begins twice", need.seq.value);
+  HeldPages& held = it->second;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    for (const PageId page : prefix.pages[g]) {
+      KVERN_CHECK(
+          !page.valid() ||
+              (pages_[g].exists(page) && (pages_[g].refs(page) > 0 || pages_[g].node(page) >= 0)),
+          "sequence {} would share page {}, which nobody holds", need.seq.value, page.value);
+    }
+  }
+  held.chain = {prefix.mark, prefix.pending, prefix.tokens, !prefix.in_tree};
+  std::vector<std::vector<PageId>> pages = prefix.pages;
+  held.table.groups.swap(pages);
+  hold_all(held.table);
+}
+
+void PagePool::give_up(const Need& need) {
+  const auto it = held_.find(need.seq);
+  if (need.drops.empty() || it == held_.end()) return;
+  PageTable& table = it->second.table;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    KVERN_CHECK(static_cast<size_t>(need.drops[g]) <= table.groups[g].size());
+    for (size_t i = static_cast<size_t>(need.drops[g]); i-- > 0;) {
+      PageId& page = table.groups[g][i];
+      if (!page.valid()) break;  // what was given up before
+      pages_[g].drop_ref(std::exchange(page, PageId()));
     }
   }
 }
 
-void PagePool::release(SeqId seq) {
-  const auto it = tables_.find(seq);
-  if (it == tables_.end()) return;
-  for (size_t g = 0; g < groups_.size(); ++g) {
-    // Backwards, so that roll_back finds them on top of the stack in the table's order.
-    const std::vector<PageId>& pages = it->second.groups[g];
-    free_[g].insert(free_[g].end(), pages.rbegin(), pages.rend());
-  }
-  released_.insert(tables_.extract(it));
-}
-
-void PagePool::take(const Need& need) {
-  PageTable& table = tables_.try_emplace(need.seq, empty_table_).first->second;
+void PagePool::take(const Need& need, std::vector<PageCopy>& copies) {
+  const auto it = held_.try_emplace(need.seq, HeldPages{empty_table_, {}}).first;
+  PageTable& table = it->second.table;
   for (size_t g = 0; g < groups_.size(); ++g) {
     std::vector<PageId>& pages = table.groups[g];
+    if (!need.copies.empty() && need.copies[g] != 0) {
+      KVERN_CHECK(!pages.empty() && pages.back().valid());
+      copies.reserve(copies.size() + 1);
+      const PageId src = std::exchange(pages.back(), PageId());
+      pages_[g].drop_ref(src);
+      pages.back() = take_page(g);  // src itself where only the cache held it and no other is left
+      if (pages.back() != src) copies.push_back({static_cast<int32_t>(g), src, pages.back()});
+    }
     const size_t size = pages.size() + static_cast<size_t>(need.pages[g]);
     if (size > pages.capacity()) pages.reserve(std::max(size, 2 * pages.capacity()));
+    while (pages.size() < size) pages.push_back(take_page(g));
   }
-  for (size_t g = 0; g < groups_.size(); ++g) {
-    for (int32_t i = 0; i < need.pages[g]; ++i) {
-      table.groups[g].push_back(free_[g].back());
-      free_[g].pop_back();
+}
+
+// A free page, or the cached one that went longest without a holder.
+PageId PagePool::take_page(size_t group) {
+  GroupPages& pages = pages_[group];
+  if (!pages.first_free().valid()) {
+    const PageId oldest = pages.oldest_cached();
+    KVERN_CHECK(oldest.valid(), "no page is left in KV group {}", group);
+    cache_.remove_page(pages.node(oldest), group, oldest,
+                       [this](size_t g, PageId page) { leave_tree(g, page); });
+  }
+  const PageId page = pages.first_free();
+  pages.add_ref(page);
+  return page;
+}
+
+void PagePool::hold_all(const PageTable& table) noexcept {
+  for (size_t g = 0; g < table.groups.size(); ++g) {
+    for (const PageId page : table.groups[g]) {
+      if (page.valid()) pages_[g].add_ref(page);
     }
   }
 }
 
-// Undoes take and release in reverse order, so that the free stacks end exactly as they were. Free
-// stacks have room for every page and nodes move: nothing is allocated.
-void PagePool::roll_back(Lease& lease) noexcept {
-  // One more than were taken: a take that found no memory may have left an empty table.
-  for (size_t n = std::min(lease.num_taken_ + 1, lease.needs_.size()); n-- > 0;) {
-    const Need& need = lease.needs_[n];
-    const auto it = tables_.find(need.seq);
-    if (it == tables_.end()) continue;
-    const bool taken = n < lease.num_taken_;
-    bool empty = true;
-    for (size_t g = 0; g < groups_.size(); ++g) {
-      std::vector<PageId>& pages = it->second.groups[g];
-      for (int32_t i = 0; taken && i < need.pages[g]; ++i) {
-        free_[g].push_back(pages.back());
-        pages.pop_back();
-      }
-      empty &= pages.empty();
+// Backwards: of a prefix that goes to the cache whole, the end is the oldest and is given up first.
+void PagePool::drop_all(const PageTable& table) noexcept {
+  for (size_t g = 0; g < table.groups.size(); ++g) {
+    const std::vector<PageId>& pages = table.groups[g];
+    for (size_t i = pages.size(); i-- > 0;) {
+      if (pages[i].valid()) pages_[g].drop_ref(pages[i]);
     }
-    if (empty && !names_earlier(lease, n)) tables_.erase(it);
   }
-  for (size_t r = lease.num_released_; r-- > 0;) {
-    auto node = released_.extract(lease.releases_[r]);
-    if (node.empty()) continue;
-    for (size_t g = 0; g < groups_.size(); ++g) {
-      free_[g].erase(free_[g].end() - static_cast<ptrdiff_t>(node.mapped().groups[g].size()),
-                     free_[g].end());
-    }
-    tables_.insert(std::move(node));
-  }
-  lease_open_ = false;
 }
 
-bool PagePool::names_earlier(const Lease& lease, size_t index) {
-  for (size_t i = 0; i < index; ++i) {
-    if (lease.needs_[i].seq == lease.needs_[index].seq) return true;
+// First every sequence of the exchange lets go of what it holds now, then each gets back what it
+// held before: nobody else can have taken it. Tables are swapped and nodes move: nothing is
+// allocated (held_ has had as many elements before).
+void PagePool::roll_back() noexcept {
+  for (const Before& before : before_) {
+    const auto it = held_.find(before.seq);
+    if (it != held_.end()) drop_all(it->second.table);
   }
-  return false;
-}
-
-void PagePool::finish(Lease&) {
-  released_.clear();
-  lease_open_ = false;
-}
-
-std::vector<PoolCounts> PagePool::counts() const {
-  std::vector<PoolCounts> out;
-  for (size_t g = 0; g < groups_.size(); ++g) {
-    PoolCounts counts{groups_[g].num_pages, static_cast<int32_t>(free_[g].size()), 0, 0};
-    for (const auto& [seq, table] : tables_) {
-      counts.leased += static_cast<int32_t>(table.groups[g].size());
+  for (Before& before : before_) {
+    if (before.table) {
+      held_.at(before.seq).table.groups.swap(before.table->groups);
+      hold_all(held_.at(before.seq).table);
+      continue;
     }
-    out.push_back(counts);
+    held_.erase(before.seq);
+    if (before.node.empty()) continue;
+    if (releases_dropped_) hold_all(before.node.mapped().table);
+    held_.insert(std::move(before.node));
   }
-  return out;
+  finish();
 }
 
-void PagePool::check_invariant() const {
-  for (size_t g = 0; g < groups_.size(); ++g) {
-    std::vector<bool> seen(static_cast<size_t>(groups_[g].num_pages), false);
-    size_t total = 0;
-    const auto see = [&](PageId page, const char* where) {
-      KVERN_CHECK(page.value >= 0 && page.value < groups_[g].num_pages,
-                  "page {} of KV group {} ({}) does not exist", page.value, g, where);
-      KVERN_CHECK(!seen[static_cast<size_t>(page.value)],
-                  "page {} of KV group {} is held twice ({})", page.value, g, where);
-      seen[static_cast<size_t>(page.value)] = true;
-      ++total;
-    };
-    for (const PageId page : free_[g]) see(page, "free");
-    for (const auto& [seq, table] : tables_) {
-      for (const PageId page : table.groups[g]) see(page, "leased");
-    }
-    KVERN_CHECK(total == seen.size(), "free + cached + leased = {} of {} pages in KV group {}",
-                total, seen.size(), g);
-  }
+void PagePool::finish() noexcept {
+  before_.clear();
+  lease_open_ = releases_dropped_ = false;
 }
 
 }  // namespace kvern::kv

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,13 @@ struct Request {
   // Every token of the prompt is computed, those of the prefix cache too: rows come from nowhere
   // else.
   bool prompt_logprobs = false;
+  bool use_prefix_cache = true;  // begins with pages of an equal prefix, leaves its own behind
+  bool keep_context = false;     // the pages stay when the answer ends, until they are needed
+  // A kept context that prompt_ids go on from, or as much of it as they share: its pages are taken
+  // where they are still there. `base_use` is held until then; when it is the last reference to the
+  // context, that one's own hold on the pages ends.
+  SeqId base;
+  std::shared_ptr<const void> base_use;
 };
 
 enum class FinishReason : uint8_t {
@@ -62,6 +70,7 @@ struct Event {
   std::string message;
   Code code = Code::kInternal;  // whose fault a failure is
   std::vector<TokenLogprobs> logprobs;
+  int32_t cached_tokens = 0;  // kStarted: tokens of the prompt that need not be computed
 };
 
 }  // namespace kvern::sched

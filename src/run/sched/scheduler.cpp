@@ -22,7 +22,6 @@ void check_options(const SchedulerOptions& o) {
   need(o.max_wanted_rows >= o.max_sequences,
        fmt::format("max_wanted_rows is {}, but {} sequences must decode at once", o.max_wanted_rows,
                    o.max_sequences));
-  for (const int32_t tokens : o.page_tokens) need(tokens >= 1, "a page holds no token");
 }
 
 }  // namespace
@@ -78,7 +77,7 @@ void Scheduler::apply_part(const step::SequenceInput& part, const step::Sequence
     sequence->next_row += part.logits_rows.size();
     if (!part.logits_rows.empty()) {
       events_.push_back(
-          {part.seq, EventKind::kLogits, -1, first_row, result.logits, {}, {}, {}, {}});
+          {part.seq, EventKind::kLogits, -1, first_row, result.logits, {}, {}, {}, {}, 0});
     }
     if (sequence->remaining() == 0) end(*sequence, FinishReason::kExported, "");
   } else if (part.logits != step::LogitsWanted::kNone) {
@@ -118,12 +117,13 @@ void Scheduler::take_sample(Sequence& sequence, int32_t token,
   if (sequence.stops_at(token)) return end(sequence, FinishReason::kStop, "");
   sequence.ids.push_back(token);
   events_.push_back(
-      {sequence.request.id, EventKind::kToken, token, 0, {}, {}, {}, {}, std::move(logprobs)});
+      {sequence.request.id, EventKind::kToken, token, 0, {}, {}, {}, {}, std::move(logprobs), 0});
   if (sequence.answer_tokens() >= sequence.request.max_new_tokens) {
     return end(sequence, FinishReason::kLength, "");
   }
   if (sequence.request.recompute_context) {
-    to_release_.push_back({sequence.request.id, std::exchange(sequence.computed, 0)});
+    sequence.computed = 0;
+    to_release_.push_back(sequence.request.id);
   }
 }
 
@@ -145,9 +145,34 @@ void Scheduler::end(Sequence& sequence, FinishReason reason, const std::string& 
                     Code code) {
   if (std::exchange(sequence.ended, true)) return;
   const SeqId id = sequence.request.id;
-  if (sequence.computed > 0) to_release_.push_back({id, std::exchange(sequence.computed, 0)});
+  const bool failed = reason == FinishReason::kFailed || reason == FinishReason::kKvExhausted;
+  if (const int32_t computed = std::exchange(sequence.computed, 0); computed > 0) {
+    if (sequence.keeps && !failed) {
+      keep({id, sequence.ids, computed});
+    } else {
+      to_release_.push_back(id);
+    }
+  }
   if (sequence.started) to_close_.push_back(id);
-  events_.push_back({id, EventKind::kFinished, -1, 0, {}, reason, message, code, {}});
+  events_.push_back({id, EventKind::kFinished, -1, 0, {}, reason, message, code, {}, 0});
+}
+
+void Scheduler::keep(KeptContext context) {
+  kept_.push_back(std::move(context));
+}
+
+const KeptContext* Scheduler::kept(SeqId id) const {
+  for (const KeptContext& context : kept_) {
+    if (context.id == id) return &context;
+  }
+  return nullptr;
+}
+
+void Scheduler::drop_context(SeqId id) {
+  if (Sequence* sequence = find(id)) sequence->keeps = false;
+  if (kept(id) == nullptr) return;
+  to_release_.push_back(id);
+  std::erase_if(kept_, [id](const KeptContext& context) { return context.id == id; });
 }
 
 void Scheduler::drop_ended() {
@@ -166,7 +191,7 @@ bool Scheduler::idle() const {
 
 SchedulerCounts Scheduler::counts() const {
   return {static_cast<int32_t>(waiting_.size()), static_cast<int32_t>(running_.size()),
-          preemptions_};
+          preemptions_, static_cast<int32_t>(kept_.size()), prefix_hit_tokens_};
 }
 
 Sequence* Scheduler::find(SeqId id) {

@@ -21,6 +21,7 @@ struct Sequence {
   bool started = false;
   bool paused = false;
   bool ended = false;
+  bool keeps = request.keep_context;  // its pages stay when it ends
 
   bool exports() const { return request.purpose == step::Purpose::kExport; }
   int32_t length() const { return static_cast<int32_t>(ids.size()); }
@@ -33,6 +34,19 @@ struct Sequence {
   bool stops_at(int32_t id) const {
     return std::find(request.stop_ids.begin(), request.stop_ids.end(), id) !=
            request.stop_ids.end();
+  }
+  bool caches() const { return request.use_prefix_cache && !request.recompute_context; }
+  // How many tokens may come from pages that hold them already: rows that are still wanted come out
+  // of computed tokens alone, the next sample's among them.
+  int32_t reusable_tokens() const {
+    if (request.recompute_context) return 0;
+    int32_t most = length() - 1;
+    if (exports() && next_row < request.export_rows.size()) {
+      most = std::min(most, request.export_rows[next_row]);
+    }
+    const auto last = static_cast<int32_t>(request.prompt_ids.size()) - 1;
+    if (request.prompt_logprobs && next_prompt_row < last) most = std::min(most, next_prompt_row);
+    return most;
   }
   // Rows of the next `count` tokens that tell about the prompt's tokens behind them.
   int32_t prompt_rows(int32_t count) const {

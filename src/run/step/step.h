@@ -14,14 +14,9 @@
 
 namespace kvern::step {
 
+using kv::PageCopy;
 using kv::PageId;
 using kv::SeqId;
-
-struct PageCopy {
-  int32_t kv_group = 0;
-  PageId src;
-  PageId dst;
-};
 
 // As kvern::Sampling says.
 struct SamplingParams {
@@ -62,12 +57,13 @@ struct SequenceInput {
   int32_t draft_count = 0;  // 0 today
   LogitsWanted logits = LogitsWanted::kNone;
   std::vector<int32_t> logits_rows;  // kList: offsets into this part
-  // kSample: the last row. kLogprobs: each row by its target. kExport: none, logits come out.
+  // kSample: the row of kLast. kLogprobs: each row by its target. kExport: none, logits come out.
   Purpose purpose = Purpose::kSample;
   // kLogprobs: the id that follows each of logits_rows, to be told the log-probability of;
   // kToBeSampled, for the last one alone: it is sampled.
   std::vector<int32_t> targets;
   int32_t num_logprobs = -1;  // likeliest ids told beside each; -1: nothing about sampled ids
+  bool cache = false;         // its whole pages may serve others
 };
 inline constexpr int32_t kToBeSampled = -1;
 
@@ -81,7 +77,7 @@ struct ExtraTensor {
 
 struct StepBatch {
   std::vector<SeqId> released;         // their pages go back before anything is taken
-  std::vector<PageCopy> page_copies;   // before the run: copy on write
+  std::vector<PageCopy> page_copies;   // before the run, as the exchange says: copy on write
   std::vector<OpenedSequence> opened;  // device state is made
   std::vector<SeqId> closed;           // device state goes
   std::vector<SequenceInput> sequences;

@@ -1,5 +1,6 @@
-// Random lives of a scheduler: whatever is submitted, cancelled, paused or broken, every sequence
-// gets the tokens that it gets alone, or an end with a reason, and all pages come back.
+// Random lives of a scheduler: whatever is submitted, cancelled, paused, broken, kept, forked, gone
+// on with, rewound or flushed, in pools with and without windows, every sequence gets the tokens
+// that it gets alone, or an end with a reason, and all pages come back.
 #include "run/sched/scheduler.h"
 
 #include <gtest/gtest.h>
@@ -32,13 +33,16 @@ struct Outcome {
 class Life {
  public:
   explicit Life(uint32_t seed) : random_(seed) {
-    options_ = {8 + pick(40), 1 + pick(20), 1 + pick(8), 8, {}};
+    options_ = {8 + pick(40), 1 + pick(20), 1 + pick(8), 8};
     for (int g = 0; g <= pick(2); ++g) {
-      groups_.push_back({6 + pick(30), 1 + pick(6), 0});
-      options_.page_tokens.push_back(groups_.back().page_tokens);
+      groups_.push_back({6 + pick(30), 1 + pick(6), pick(3) == 0 ? 2 + pick(14) : 0});
     }
     scheduler_ = std::make_unique<Scheduler>(options_);
     pages_ = std::make_unique<kv::PagePool>(groups_);
+    for (const kv::GroupConfig& group : groups_) {
+      window_ =
+          group.window_tokens == 0 || window_ == 0 ? 0 : std::max(window_, group.window_tokens);
+    }
     executor_ = std::make_unique<testing::FakeExecutor>(groups_, next_token, 97);
   }
 
@@ -48,6 +52,8 @@ class Life {
       step();
     }
     for (const auto& [id, outcome] : outcomes_) scheduler_->set_paused(id, false);
+    uses_.clear();
+    for (const auto& [id, outcome] : outcomes_) scheduler_->drop_context(id);
     int left = 20000;
     while (step() && left > 0) --left;
     EXPECT_GT(left, 0) << "the scheduler spins";
@@ -55,6 +61,7 @@ class Life {
 
   void check() const {
     EXPECT_TRUE(scheduler_->idle());
+    pages_->flush_cache();
     for (const kv::PoolCounts& counts : pages_->counts()) EXPECT_EQ(counts.free, counts.total);
     for (const auto& [id, outcome] : outcomes_) check(outcome);
   }
@@ -89,6 +96,12 @@ class Life {
       case 7:
         break_next_ = pick(8) == 0;
         return;
+      case 8:
+        if (uses_.erase(some) > 0) scheduler_->drop_context(some);
+        return;
+      case 9:
+        if (pick(10) == 0) pages_->flush_cache();
+        return;
       default:
         return;
     }
@@ -97,7 +110,12 @@ class Life {
   void submit() {
     Request request;
     request.id = SeqId(next_id_++);
+    request.use_prefix_cache = pick(4) > 0;
+    request.keep_context = pick(4) == 0;
+    if (!outcomes_.empty() && pick(2) == 0)
+      begin_as(SeqId(1 + pick(static_cast<int32_t>(next_id_) - 2)), request);
     for (int32_t i = 0; i <= pick(30); ++i) request.prompt_ids.push_back(pick(97));
+    if (request.keep_context) uses_[request.id] = std::make_shared<int>();
     request.max_new_tokens = 1 + pick(12);
     request.recompute_context = pick(4) == 0;
     Outcome& outcome = outcomes_[request.id];
@@ -113,21 +131,50 @@ class Life {
     scheduler_->submit(std::move(request));
   }
 
+  // Begins with the context of an earlier one: goes on from it, or happens to be equal.
+  void begin_as(SeqId earlier, Request& request) {
+    const auto it = outcomes_.find(earlier);
+    if (it == outcomes_.end()) return;
+    Ids context = it->second.prompt;
+    context.insert(context.end(), it->second.tokens.begin(), it->second.tokens.end());
+    if (context.size() > 60) return;
+    if (pick(3) == 0)
+      context.resize(static_cast<size_t>(pick(static_cast<int32_t>(context.size()))));
+    request.prompt_ids = std::move(context);
+    const auto use = uses_.find(earlier);
+    if (use == uses_.end() || it->second.reason == FinishReason::kNone) return;
+    request.base = earlier;
+    request.base_use = use->second;
+    if (pick(2) == 0) uses_.erase(use);  // not a fork
+  }
+
+  // What decides the token behind `context`.
+  Ids seen(Ids context) const {
+    if (window_ > 0 && context.size() > static_cast<size_t>(window_)) {
+      context.erase(context.begin(), context.end() - window_);
+    }
+    return context;
+  }
+
   bool step() {
-    const step::StepBatch batch = scheduler_->next(pages_->available());
+    step::StepBatch batch = scheduler_->next(*pages_);
     if (!batch.empty()) run(batch);
     take_events();
     return !batch.empty();
   }
 
-  void run(const step::StepBatch& batch) {
+  void run(step::StepBatch& batch) {
     EXPECT_LE(batch.num_tokens(), options_.max_tokens_per_step);
     EXPECT_LE(static_cast<int32_t>(batch.sequences.size()), options_.max_sequences);
     try {
       auto lease = pages_->exchange(batch.releases(), batch.needs());
+      batch.page_copies = lease.page_copies();
       const step::StepResult result = executor_->run(batch, lease);
       if (std::exchange(break_next_, false)) throw DeviceError("on purpose");
       lease.commit();
+      for (const step::SequenceInput& part : batch.sequences) {
+        if (part.cache) pages_->note_computed(part.seq, part.start, part.ids);
+      }
       scheduler_->apply(batch, result);
     } catch (const DeviceError&) {
       scheduler_->abandon(batch, "on purpose");
@@ -154,12 +201,12 @@ class Life {
     ASSERT_NE(outcome.reason, FinishReason::kNone);
     Ids context = outcome.prompt;
     for (const int32_t token : outcome.tokens) {
-      ASSERT_EQ(token, next_token(context));
+      ASSERT_EQ(token, next_token(seen(context)));
       context.push_back(token);
     }
     for (size_t r = 0; r < outcome.exported.size(); ++r) {
       const auto end = outcome.prompt.begin() + outcome.export_rows[r] + 1;
-      ASSERT_EQ(outcome.exported[r], next_token(Ids(outcome.prompt.begin(), end)));
+      ASSERT_EQ(outcome.exported[r], next_token(seen(Ids(outcome.prompt.begin(), end))));
     }
     if (outcome.reason == FinishReason::kLength) {
       EXPECT_EQ(static_cast<int32_t>(outcome.tokens.size()), outcome.max_new_tokens);
@@ -176,6 +223,8 @@ class Life {
   std::unique_ptr<kv::PagePool> pages_;
   std::unique_ptr<testing::FakeExecutor> executor_;
   std::map<SeqId, Outcome> outcomes_;
+  std::map<SeqId, std::shared_ptr<int>> uses_;  // of kept contexts
+  int32_t window_ = 1;                          // of the group that sees most; 0: one sees all
   int64_t next_id_ = 1;
   bool break_next_ = false;
 };
@@ -193,11 +242,10 @@ TEST(Scheduler, RandomLivesEndWell) {
 }
 
 TEST(Scheduler, RefusesOptionsThatContradictEachOther) {
-  EXPECT_THROW(Scheduler({4, 4, 8, 8, {16}}), Error);   // fewer tokens than sequences
-  EXPECT_THROW(Scheduler({16, 4, 8, 4, {16}}), Error);  // fewer rows than sequences
-  EXPECT_THROW(Scheduler({16, 0, 8, 8, {16}}), Error);  // no chunk
-  EXPECT_THROW(Scheduler({16, 4, 0, 8, {16}}), Error);  // no sequence
-  EXPECT_THROW(Scheduler({16, 4, 8, 8, {0}}), Error);   // no token in a page
+  EXPECT_THROW(Scheduler({4, 4, 8, 8}), Error);   // fewer tokens than sequences
+  EXPECT_THROW(Scheduler({16, 4, 8, 4}), Error);  // fewer rows than sequences
+  EXPECT_THROW(Scheduler({16, 0, 8, 8}), Error);  // no chunk
+  EXPECT_THROW(Scheduler({16, 4, 0, 8}), Error);  // no sequence
 }
 
 }  // namespace

@@ -54,18 +54,20 @@ class Player {
   void print_batch(const step::StepBatch& batch);
   void print_events();
 
-  SchedulerOptions options_{64, 16, 4, 16, {}};
+  SchedulerOptions options_{64, 16, 4, 16};
   std::vector<kv::GroupConfig> groups_{{8, 4, 0}};
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<kv::PagePool> pages_;
   std::unique_ptr<testing::FakeExecutor> executor_;
   std::string output_;
   bool break_next_ = false;
+  bool cache_ = false;
+  std::map<int64_t, std::vector<int32_t>> contexts_;  // prompts and answers
+  std::map<int64_t, std::shared_ptr<int>> uses_;      // of kept contexts
 };
 
 void Player::start() {
   if (scheduler_ != nullptr) return;
-  for (const kv::GroupConfig& group : groups_) options_.page_tokens.push_back(group.page_tokens);
   scheduler_ = std::make_unique<Scheduler>(options_);
   pages_ = std::make_unique<kv::PagePool>(groups_);
   executor_ = std::make_unique<testing::FakeExecutor>(groups_, next_token, 2);
@@ -87,19 +89,26 @@ void Player::command(const std::string& line) {
     set("chunk", options_.prefill_chunk_tokens);
     set("sequences", options_.max_sequences);
     set("rows", options_.max_wanted_rows);
+    cache_ = words.contains("cache");
     return;
   }
   if (verb == "groups") {
     groups_.clear();
     for (std::string group; in >> group;) {
-      const size_t x = group.find('x');
-      groups_.push_back({std::stoi(group), std::stoi(group.substr(x + 1)), 0});
+      const size_t x = group.find('x'), w = group.find('w');
+      const int32_t window = w == std::string::npos ? 0 : std::stoi(group.substr(w + 1));
+      groups_.push_back({std::stoi(group), std::stoi(group.substr(x + 1)), window});
     }
     return;
   }
   start();
   int64_t id = -1;
-  if (verb == "submit" || verb == "cancel" || verb == "pause" || verb == "resume") in >> id;
+  if (verb != "break" && verb != "step" && verb != "run" && verb != "flush") in >> id;
+  if (verb == "drop") {
+    uses_.erase(id);
+    scheduler_->drop_context(SeqId(id));
+  }
+  if (verb == "flush") pages_->flush_cache();
   if (verb == "submit") return submit(SeqId(id), words_of(in));
   if (verb == "cancel") scheduler_->cancel(SeqId(id));
   if (verb == "pause" || verb == "resume") scheduler_->set_paused(SeqId(id), verb == "pause");
@@ -118,9 +127,24 @@ void Player::submit(SeqId id, const Words& words) {
     const auto it = words.find(name);
     return it == words.end() ? std::string("0") : it->second;
   };
-  for (int i = 0; i < std::stoi(value("prompt")); ++i) {
-    request.prompt_ids.push_back(static_cast<int32_t>((7 * id.value + i) % 50));
+  int64_t like = id.value;
+  if (words.contains("like")) like = std::stoi(value("like"));
+  if (words.contains("base")) {
+    const int64_t base = std::stoi(value("base"));
+    request.base = SeqId(base);
+    request.base_use = words.contains("fork") ? uses_[base] : std::exchange(uses_[base], {});
+    request.prompt_ids = contexts_[base];
+    if (words.contains("rewind")) {
+      request.prompt_ids.resize(static_cast<size_t>(std::stoi(value("rewind"))));
+    }
   }
+  for (int i = 0; i < std::stoi(value("prompt")); ++i) {
+    request.prompt_ids.push_back(static_cast<int32_t>((7 * like + i) % 50));
+  }
+  contexts_[id.value] = request.prompt_ids;
+  request.use_prefix_cache = cache_;
+  request.keep_context = words.contains("keep");
+  if (request.keep_context) uses_[id.value] = std::make_shared<int>();
   request.max_new_tokens = std::stoi(value("max"));
   if (words.contains("stop")) request.stop_ids = numbers(value("stop"));
   request.recompute_context = words.contains("recompute");
@@ -133,13 +157,17 @@ void Player::submit(SeqId id, const Words& words) {
 }
 
 bool Player::step() {
-  const step::StepBatch batch = scheduler_->next(pages_->available());
+  step::StepBatch batch = scheduler_->next(*pages_);
   print_batch(batch);
   if (!batch.empty()) {
     try {
       auto lease = pages_->exchange(batch.releases(), batch.needs());
+      batch.page_copies = lease.page_copies();
       const step::StepResult result = executor_->run(batch, lease);
       lease.commit();
+      for (const step::SequenceInput& part : batch.sequences) {
+        if (part.cache) pages_->note_computed(part.seq, part.start, part.ids);
+      }
       scheduler_->apply(batch, result);
     } catch (const InternalError& error) {
       scheduler_->abandon(batch, "broken");
@@ -168,7 +196,14 @@ void Player::print_batch(const step::StepBatch& batch) {
     output_ += "]";
   }
   for (const kv::Need& need : batch.page_needs) {
-    output_ += fmt::format(" takes {}:{}", need.seq.value, fmt::join(need.pages, ","));
+    if (need.begins) output_ += fmt::format(" begins {}:{}", need.seq.value, need.begins->tokens);
+    const auto print = [&](const char* what, const auto& values) {
+      if (std::none_of(values.begin(), values.end(), [](auto v) { return v != 0; })) return;
+      output_ += fmt::format(" {} {}:{}", what, need.seq.value, fmt::join(values, ","));
+    };
+    print("drops", need.drops);
+    print("copies", need.copies);
+    print("takes", need.pages);
   }
   for (const SeqId id : batch.released) output_ += fmt::format(" frees {}", id.value);
   for (const auto& opened : batch.opened) output_ += fmt::format(" opens {}", opened.seq.value);
@@ -185,6 +220,7 @@ void Player::print_events() {
         break;
       case EventKind::kToken:
         output_ += fmt::format("token {}\n", event.token);
+        contexts_[event.seq.value].push_back(event.token);
         break;
       case EventKind::kLogits:
         output_ +=
