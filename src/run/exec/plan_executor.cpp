@@ -7,10 +7,10 @@
 
 #include "base/check.h"
 #include "base/checked.h"
-#include "kernels/sample.h"
 #include "run/exec/arena.h"
 #include "run/exec/check_program.h"
 #include "run/exec/host_memory.h"
+#include "run/exec/sampler.h"
 #include "run/exec/step_inputs.h"
 #include "run/exec/weight_store.h"
 
@@ -54,10 +54,6 @@ void check_memory(const plan::Plan& plan, const PlanExecutorOptions& options) {
                           pools.value_or(UINT64_MAX), memory));
 }
 
-bool samples(const step::SequenceInput& part) {
-  return part.logits == step::LogitsWanted::kLast && part.purpose == step::Purpose::kSample;
-}
-
 }  // namespace
 
 struct PlanExecutor::State {
@@ -73,9 +69,8 @@ struct PlanExecutor::State {
   std::vector<KvPoolView> pools;
   Arenas arenas;
   StepInputs inputs;
-  LastSamples last_samples;
+  Sampler sampler;
   std::vector<kernels::Operand> input_operands, output_operands;
-  std::vector<int32_t> sampled;
 
   State(std::shared_ptr<const plan::PlanFile> f, std::shared_ptr<device::Device> d,
         const PlanExecutorOptions& o)
@@ -87,7 +82,8 @@ struct PlanExecutor::State {
         ops(prepare_program(plan, o.plain_kernels)),
         weights(file, *device, *stream, o.weights_memory),
         logits_buffer(static_cast<size_t>(plan.program.outputs[find_logits(plan)].buffer)),
-        arenas(plan.program) {
+        arenas(plan.program),
+        sampler(plan.vocabulary_size) {
     check_memory(plan, options);
     arenas.reserve(*device, options.max_tokens, options.max_wanted_rows);
     make_pools();
@@ -100,7 +96,6 @@ struct PlanExecutor::State {
   const std::vector<int32_t>& step_input(const std::string& name) const;
   void launch(size_t index);
   void check_limits(const step::StepBatch& batch) const;
-  void sample(const step::StepBatch& batch);
   step::StepResult collect(const step::StepBatch& batch);
 };
 
@@ -173,33 +168,6 @@ void PlanExecutor::State::check_limits(const step::StepBatch& batch) const {
               "no plan has extra tensors yet");
 }
 
-// The largest logit of every row whose sequence samples; rows in between are left out.
-void PlanExecutor::State::sample(const step::StepBatch& batch) {
-  const kernels::Operand logits = arenas.operand(plan.program.buffers[logits_buffer], 0);
-  sampled.assign(static_cast<size_t>(logits.rows), -1);
-  const auto argmax = [&](int64_t begin, int64_t end) {
-    if (begin == end) return;
-    const int64_t stride = logits.row_stride_bytes / static_cast<int64_t>(sizeof(float));
-    const auto* first = reinterpret_cast<const float*>(logits.data) + begin * stride;
-    kernels::argmax_cpu(
-        {first, end - begin, plan.vocabulary_size, stride, sampled.data() + begin, stream.get()});
-  };
-  int64_t row = 0;
-  int64_t run_start = 0;  // of adjacent rows that are sampled
-  for (const step::SequenceInput& part : batch.sequences) {
-    if (samples(part)) {
-      ++row;
-    } else if (part.logits != step::LogitsWanted::kNone) {
-      argmax(run_start, row);
-      row += part.logits == step::LogitsWanted::kLast
-                 ? 1
-                 : static_cast<int64_t>(part.logits_rows.size());
-      run_start = row;
-    }
-  }
-  argmax(run_start, row);
-}
-
 step::StepResult PlanExecutor::State::collect(const step::StepBatch& batch) {
   const kernels::Operand logits = arenas.operand(plan.program.buffers[logits_buffer], 0);
   const auto vocabulary = static_cast<size_t>(plan.vocabulary_size);
@@ -217,12 +185,10 @@ step::StepResult PlanExecutor::State::collect(const step::StepBatch& batch) {
                      logits.data + static_cast<int64_t>(row + r) * logits.row_stride_bytes,
                      vocabulary * sizeof(float));
       }
-    } else if (samples(part)) {
-      out.sampled = sampled[row];
-      last_samples[part.seq] = sampled[row];
     }
     row += num_rows;
   }
+  sampler.run(batch, logits, *stream, result);
   return result;
 }
 
@@ -235,15 +201,14 @@ PlanExecutor::~PlanExecutor() = default;
 
 step::StepResult PlanExecutor::run(const step::StepBatch& batch, const kv::Lease& lease) {
   State& s = *state_;
-  for (const kv::SeqId id : batch.closed) s.last_samples.erase(id);
+  s.sampler.update(batch);
   if (batch.sequences.empty()) return {};
-  s.inputs.fill(batch, lease, s.last_samples, s.pools, s.plan.vocabulary_size);
+  s.inputs.fill(batch, lease, s.sampler.last_samples(), s.pools, s.plan.vocabulary_size);
   s.check_limits(batch);
   s.copy_pages(batch);
   s.arenas.set_rows(static_cast<int64_t>(s.inputs.ids().size()),
                     static_cast<int64_t>(s.inputs.wanted().size()));
   for (size_t i = 0; i < s.ops.size(); ++i) s.launch(i);
-  if (!s.inputs.wanted().empty()) s.sample(batch);
   s.stream->synchronize();
   return s.collect(batch);
 }

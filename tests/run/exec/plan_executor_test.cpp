@@ -150,8 +150,10 @@ TEST(PlanExecutor, OnlySequencesThatSampleHaveASample) {
   Runner runner(tiny.file());
   step::StepBatch batch;
   step::SequenceInput logprobs = part_of({kv::SeqId(7), kPrompt.ids}, 0, 6);
-  logprobs.logits = LogitsWanted::kLast;
+  logprobs.logits = LogitsWanted::kList;
+  logprobs.logits_rows = {5};
   logprobs.purpose = Purpose::kLogprobs;
+  logprobs.targets = {3};
   step::SequenceInput listed = part_of({kv::SeqId(8), kPrompt.ids}, 0, 6);
   listed.logits = LogitsWanted::kList;
   listed.logits_rows = {5};
