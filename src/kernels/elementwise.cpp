@@ -5,10 +5,13 @@
 namespace kvern::kernels {
 
 void ElementwiseFamily::validate(const Desc& desc) {
-  if (desc.dim >= 1 && desc.op <= ElementwiseOp::kSiluMul) return;
+  const bool factor =
+      desc.op == ElementwiseOp::kSoftcap ? desc.factor > 0 : desc.factor == desc.factor;
+  if (desc.dim >= 1 && desc.op <= ElementwiseOp::kSoftcap && factor) return;
   throw Error(Code::kInvalidPlan,
-              fmt::format("elementwise: wants dim >= 1 and op in [0, 3], got {} and {}", desc.dim,
-                          static_cast<int>(desc.op)));
+              fmt::format("elementwise: wants dim >= 1, op in [0, 9] and a factor, which for a "
+                          "softcap is positive; got {}, {} and {}",
+                          desc.dim, static_cast<int>(desc.op), desc.factor));
 }
 
 ElementwiseArgs ElementwiseFamily::bind(const Desc& desc, const Call& call) {

@@ -8,6 +8,7 @@
 #include "kernels/gather.h"
 #include "kernels/kv_append.h"
 #include "kernels/kv_attention.h"
+#include "kernels/layer_norm.h"
 #include "kernels/linear.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
@@ -20,7 +21,7 @@ const std::array kFamilies = {
     make_family<RmsNormFamily>(),     make_family<LinearFamily>(),
     make_family<ElementwiseFamily>(), make_family<RopeAnglesFamily>(),
     make_family<RopeFamily>(),        make_family<KvAppendFamily>(),
-    make_family<KvAttentionFamily>(),
+    make_family<KvAttentionFamily>(), make_family<LayerNormFamily>(),
 };
 
 }  // namespace

@@ -5,10 +5,14 @@
 namespace kvern::kernels {
 
 void RmsNormFamily::validate(const Desc& desc) {
-  if (desc.dim >= 1 && desc.eps >= 0.0f && desc.eps <= 1.0f) return;
-  throw Error(
-      Code::kInvalidPlan,
-      fmt::format("rms_norm: wants dim >= 1 and eps in [0, 1], got {} and {}", desc.dim, desc.eps));
+  constexpr int64_t kLargest = 1 << 24;  // their product does not overflow
+  const bool heads = desc.heads == 1 || (desc.heads >= 1 && desc.heads <= kLargest &&
+                                         desc.dim <= kLargest && !desc.has_residual);
+  if (desc.dim >= 1 && desc.eps >= 0.0f && desc.eps <= 1.0f && heads) return;
+  throw Error(Code::kInvalidPlan,
+              fmt::format("rms_norm: wants dim >= 1, eps in [0, 1] and heads >= 1 (1 with a "
+                          "residual), got {}, {} and {}",
+                          desc.dim, desc.eps, desc.heads));
 }
 
 RmsNormArgs RmsNormFamily::bind(const Desc& desc, const Call& call) {
@@ -22,10 +26,10 @@ RmsNormArgs RmsNormFamily::bind(const Desc& desc, const Call& call) {
                    .sum = nullptr,
                    .y = data_of<float>(y),
                    .rows = y.rows,
-                   .x_stride = stride_of(x, desc.dim),
+                   .x_stride = stride_of(x, desc.row_dim()),
                    .residual_stride = 0,
                    .sum_stride = 0,
-                   .y_stride = stride_of(y, desc.dim),
+                   .y_stride = stride_of(y, desc.row_dim()),
                    .stream = call.stream};
   KVERN_DCHECK(x.rows >= y.rows);
   if (desc.has_residual) {

@@ -1,5 +1,5 @@
 // y[t,:] = s[t,:] * rsqrt(mean(s[t,:]^2) + eps) * gamma;  s = x, or x + residual (also written
-// out).
+// out). With heads > 1 a row holds so many of dim elements, each normed alone by the same gamma.
 #pragma once
 
 #include "kernels/family.h"
@@ -10,18 +10,21 @@ struct RmsNormDesc {
   int64_t dim = 0;
   float eps = 1e-5f;
   bool has_residual = false;
+  int64_t heads = 1;  // 1 with a residual
+  int64_t row_dim() const { return heads * dim; }
   static constexpr auto fields() {
     return std::tuple{field(1, "dim", &RmsNormDesc::dim), field(2, "eps", &RmsNormDesc::eps),
-                      field(3, "has_residual", &RmsNormDesc::has_residual)};
+                      field(3, "has_residual", &RmsNormDesc::has_residual),
+                      field(4, "heads", &RmsNormDesc::heads)};
   }
 };
 
 struct RmsNormArgs {
-  const float* x;         // [rows, dim]
+  const float* x;         // [rows, heads * dim]
   const float* residual;  // [rows, dim] or nullptr
   const float* gamma;     // [dim]
   float* sum;             // [rows, dim]; with residual only; may be residual
-  float* y;               // [rows, dim]
+  float* y;               // [rows, heads * dim]
   int64_t rows;
   int64_t x_stride, residual_stride, sum_stride, y_stride;
   device::Stream* stream;

@@ -10,9 +10,17 @@ namespace {
 
 using testing::Rows;
 
-double wanted(ElementwiseOp op, double a, double b) {
+double gelu_tanh(double a) {
+  return a / (1.0 + std::exp(-2.0 * std::sqrt(2.0 / M_PI) * (a + 0.044715 * a * a * a)));
+}
+
+double gelu_erf(double a) {
+  return 0.5 * a * std::erfc(-a / std::sqrt(2.0));
+}
+
+double wanted(const ElementwiseDesc& desc, double a, double b) {
   const double silu = a / (1.0 + std::exp(-a));
-  switch (op) {
+  switch (desc.op) {
     case ElementwiseOp::kAdd:
       return a + b;
     case ElementwiseOp::kMul:
@@ -20,9 +28,21 @@ double wanted(ElementwiseOp op, double a, double b) {
     case ElementwiseOp::kSilu:
       return silu;
     case ElementwiseOp::kSiluMul:
+      return silu * b;
+    case ElementwiseOp::kGeluTanh:
+      return gelu_tanh(a);
+    case ElementwiseOp::kGeluTanhMul:
+      return gelu_tanh(a) * b;
+    case ElementwiseOp::kGeluErf:
+      return gelu_erf(a);
+    case ElementwiseOp::kGeluErfMul:
+      return gelu_erf(a) * b;
+    case ElementwiseOp::kScale:
+      return a * desc.factor;
+    case ElementwiseOp::kSoftcap:
       break;
   }
-  return silu * b;
+  return desc.factor * std::tanh(a / desc.factor);
 }
 
 Rows run(const ElementwiseDesc& desc, const std::string& name, Rows& a, Rows& b, int64_t rows,
@@ -30,7 +50,7 @@ Rows run(const ElementwiseDesc& desc, const std::string& name, Rows& a, Rows& b,
   Rows y(rows, desc.dim, testing::kUntouched);
   const auto op = testing::prepare("elementwise", desc, name);
   std::vector<Operand> inputs = {a.operand(a.rows - rows, rows)};
-  if (desc.op != ElementwiseOp::kSilu) inputs.push_back(b.operand(b.rows - rows, rows));
+  if (takes_two(desc.op)) inputs.push_back(b.operand(b.rows - rows, rows));
   testing::run_op(*op, inputs, {y.operand()}, threads);
   return y;
 }
@@ -40,13 +60,22 @@ ElementwiseOp op_of(const std::string& name) {
   if (name == "mul") return ElementwiseOp::kMul;
   if (name == "silu") return ElementwiseOp::kSilu;
   if (name == "silu_mul") return ElementwiseOp::kSiluMul;
+  if (name == "gelu_tanh") return ElementwiseOp::kGeluTanh;
+  if (name == "gelu_tanh_mul") return ElementwiseOp::kGeluTanhMul;
+  if (name == "gelu_erf") return ElementwiseOp::kGeluErf;
+  if (name == "gelu_erf_mul") return ElementwiseOp::kGeluErfMul;
+  if (name == "scale") return ElementwiseOp::kScale;
+  if (name == "softcap") return ElementwiseOp::kSoftcap;
   throw std::runtime_error("op " + name);
 }
 
 TEST(Elementwise, Cases) {
   for (const testing::Case& c : testing::read_cases("elementwise")) {
     SCOPED_TRACE(c.line());
-    const ElementwiseDesc desc{op_of(c.text("op")), c.integer("dim")};
+    const ElementwiseDesc desc{op_of(c.text("op")), c.integer("dim"),
+                               static_cast<float>(c.real("factor", 1.0))};
+    // exp rounds its argument, so its relative error grows with it; softcap divides and multiplies.
+    const double tolerance = c.real("tolerance", 4e-7);
     const auto counts = c.integers("rows");
     const int64_t most = counts.back();
     Rows a = Rows::random(most, desc.dim, 1);
@@ -56,8 +85,8 @@ TEST(Elementwise, Cases) {
       const Rows all = run(desc, candidate.name, a, b, most, 1);
       for (int64_t r = 0; r < most; ++r) {
         for (int64_t i = 0; i < desc.dim; ++i) {
-          const double value = wanted(desc.op, a.at(r, i), b.at(r, i));
-          ASSERT_NEAR(all.at(r, i), value, 4e-7 * std::fabs(value)) << r << ", " << i;
+          const double value = wanted(desc, a.at(r, i), b.at(r, i));
+          ASSERT_NEAR(all.at(r, i), value, tolerance * std::fabs(value)) << r << ", " << i;
         }
       }
       for (const int64_t rows : counts) {
@@ -88,9 +117,30 @@ TEST(Elementwise, SiluFromEndToEnd) {
     EXPECT_EQ(y.at(0, 1), std::numeric_limits<float>::max());
     EXPECT_TRUE(std::isnan(y.at(0, 2)));
     for (int64_t i = 3; i < desc.dim; ++i) {
-      const double value = wanted(desc.op, a.at(0, i), 0);
+      const double value = wanted(desc, a.at(0, i), 0);
       // Below -87 the f32 value of 1 + exp(-a) loses range, not accuracy worth keeping.
       ASSERT_NEAR(y.at(0, i), value, 4e-7 * std::fabs(value) + 1e-36) << a.at(0, i);
+    }
+  }
+}
+
+// The series of small values meets the exponential of large ones, and both ends are the cap.
+TEST(Elementwise, SoftcapFromEndToEnd) {
+  const ElementwiseDesc desc{ElementwiseOp::kSoftcap, 4001, 30.0f};
+  Rows a(1, desc.dim, 0.0f);
+  for (int64_t i = 0; i < desc.dim; ++i) a.at(0, i) = 0.05f * static_cast<float>(i - 2000);
+  a.at(0, 0) = -std::numeric_limits<float>::max();
+  a.at(0, 1) = std::numeric_limits<float>::infinity();
+  a.at(0, 2) = std::nanf("");
+  for (const Candidate& candidate : testing::runnable("elementwise", desc)) {
+    SCOPED_TRACE(candidate.name);
+    const Rows y = run(desc, candidate.name, a, a, 1, 1);
+    EXPECT_EQ(y.at(0, 0), -30.0f);
+    EXPECT_EQ(y.at(0, 1), 30.0f);
+    EXPECT_TRUE(std::isnan(y.at(0, 2)));
+    for (int64_t i = 3; i < desc.dim; ++i) {
+      const double value = wanted(desc, a.at(0, i), 0);
+      ASSERT_NEAR(y.at(0, i), value, 6e-7 * std::fabs(value)) << a.at(0, i);
     }
   }
 }
@@ -109,7 +159,9 @@ TEST(Elementwise, OutputMayBeAnInput) {
 
 TEST(Elementwise, RefusesDescsOfDamagedPlans) {
   EXPECT_THROW(ElementwiseFamily::validate({ElementwiseOp::kAdd, 0}), Error);
-  EXPECT_THROW(ElementwiseFamily::validate({static_cast<ElementwiseOp>(4), 8}), Error);
+  EXPECT_THROW(ElementwiseFamily::validate({static_cast<ElementwiseOp>(10), 8}), Error);
+  EXPECT_THROW(ElementwiseFamily::validate({ElementwiseOp::kSoftcap, 8, 0.0f}), Error);
+  EXPECT_THROW(ElementwiseFamily::validate({ElementwiseOp::kScale, 8, std::nanf("")}), Error);
 }
 
 }  // namespace

@@ -16,7 +16,8 @@ struct Result {
 
 Result run(const RmsNormDesc& desc, const std::string& name, Rows& x, Rows& residual, Rows& gamma,
            int64_t rows, int threads) {
-  Result out{Rows(rows, desc.dim, testing::kUntouched), Rows(rows, desc.dim, testing::kUntouched)};
+  const int64_t dim = desc.row_dim();
+  Result out{Rows(rows, dim, testing::kUntouched), Rows(rows, dim, testing::kUntouched)};
   const auto op = testing::prepare("rms_norm", desc, name);
   const int64_t first = x.rows - rows;  // the last rows, so that their place in the batch differs
   if (desc.has_residual) {
@@ -28,13 +29,16 @@ Result run(const RmsNormDesc& desc, const std::string& name, Rows& x, Rows& resi
   return out;
 }
 
+// Head `head` of every row.
 void expect_close(const RmsNormDesc& desc, const Result& got, const Rows& x, const Rows& residual,
-                  const Rows& gamma) {
+                  const Rows& gamma, int64_t head) {
+  const int64_t first = head * desc.dim;
   for (int64_t r = 0; r < got.y.rows; ++r) {
     std::vector<double> s(static_cast<size_t>(desc.dim));
     double squares = 0;
     for (int64_t i = 0; i < desc.dim; ++i) {
-      s[i] = desc.has_residual ? double{x.at(r, i) + residual.at(r, i)} : double{x.at(r, i)};
+      const float value = x.at(r, first + i);
+      s[i] = desc.has_residual ? double{value + residual.at(r, i)} : double{value};
       squares += s[i] * s[i];
       if (desc.has_residual) {
         ASSERT_EQ(got.sum.at(r, i), static_cast<float>(s[i]));
@@ -43,7 +47,8 @@ void expect_close(const RmsNormDesc& desc, const Result& got, const Rows& x, con
     const double factor = 1.0 / std::sqrt(squares / static_cast<double>(desc.dim) + desc.eps);
     for (int64_t i = 0; i < desc.dim; ++i) {
       const double wanted = s[i] * factor * gamma.at(0, i);
-      ASSERT_NEAR(got.y.at(r, i), wanted, 1e-6 * (1 + std::fabs(wanted))) << r << ", " << i;
+      ASSERT_NEAR(got.y.at(r, first + i), wanted, 1e-6 * (1 + std::fabs(wanted)))
+          << r << ", " << first + i;
     }
   }
 }
@@ -54,13 +59,14 @@ TEST(RmsNorm, Cases) {
     RmsNormDesc desc;
     desc.dim = c.integer("dim");
     desc.has_residual = c.integer("residual", 0) != 0;
+    desc.heads = c.integer("heads", 1);
     const auto counts = c.integers("rows");
     const int64_t most = counts.back();
-    Rows x = Rows::random(most, desc.dim, 1);
-    Rows residual = Rows::random(most, desc.dim, 2);
+    Rows x = Rows::random(most, desc.row_dim(), 1);
+    Rows residual = Rows::random(most, desc.row_dim(), 2);
     Rows gamma = Rows::random(1, desc.dim, 3);
     const Result plain = run(desc, "cpu.rms_norm.plain", x, residual, gamma, most, 1);
-    expect_close(desc, plain, x, residual, gamma);
+    for (int64_t h = 0; h < desc.heads; ++h) expect_close(desc, plain, x, residual, gamma, h);
     for (const Candidate& candidate : testing::runnable("rms_norm", desc)) {
       SCOPED_TRACE(candidate.name);
       EXPECT_EQ(candidate.numerics, "f32.lanes16");
@@ -69,7 +75,7 @@ TEST(RmsNorm, Cases) {
             run(desc, candidate.name, x, residual, gamma, rows, static_cast<int>(rows % 3) + 1);
         EXPECT_TRUE(got.y.gaps_untouched());
         for (int64_t r = 0; r < rows; ++r) {
-          for (int64_t i = 0; i < desc.dim; ++i) {
+          for (int64_t i = 0; i < desc.row_dim(); ++i) {
             ASSERT_TRUE(testing::same_bits(got.y.at(r, i), plain.y.at(most - rows + r, i)));
           }
         }
@@ -103,6 +109,14 @@ TEST(RmsNorm, RefusesDescsOfDamagedPlans) {
   EXPECT_THROW(RmsNormFamily::validate(desc), Error);
   desc.dim = 8;
   EXPECT_NO_THROW(RmsNormFamily::validate(desc));
+  desc.heads = 2;
+  EXPECT_NO_THROW(RmsNormFamily::validate(desc));
+  desc.has_residual = true;
+  EXPECT_THROW(RmsNormFamily::validate(desc), Error);
+  desc.has_residual = false;
+  desc.dim = int64_t{1} << 62;
+  EXPECT_THROW(RmsNormFamily::validate(desc), Error);
+  desc.dim = 8;
   desc.eps = std::nanf("");
   EXPECT_THROW(RmsNormFamily::validate(desc), Error);
 }

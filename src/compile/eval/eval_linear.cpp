@@ -34,11 +34,12 @@ void multiply(const float* x, const float* panel, int64_t k, float (*sums)[kPane
   std::copy(&acc[0][0], &acc[0][0] + rows * kPanel, &sums[0][0]);
 }
 
-// y[t,:] = x[t,:] / sqrt(mean(x[t,:]^2) + eps) * gamma
+// y[t,:] = x[t,:] / sqrt(mean(x[t,:]^2) + eps) * gamma, for every head of every row.
 HostTensor rms_norm(const HostTensor& x, const HostTensor& gamma, float eps) {
-  const int64_t dim = x.shape[1];
+  const int64_t dim = gamma.shape[0];
   HostTensor y = f32_tensor(x.shape);
-  for (int64_t t = 0; t < x.shape[0]; ++t) {
+  const int64_t rows = num_elements(x.shape) / dim;
+  for (int64_t t = 0; t < rows; ++t) {
     const float* in = x.f32.data() + t * dim;
     float* out = y.f32.data() + t * dim;
     float squares = 0;
@@ -82,6 +83,29 @@ std::vector<HostTensor> eval_linear(const ir::Node&, Inputs in) {
 
 std::vector<HostTensor> eval_rms_norm(const ir::Node& node, Inputs in) {
   return {rms_norm(*in[0], *in[1], node.attrs.as<ir::NormAttrs>().eps)};
+}
+
+// In double: the oracle of what kernels round on the way.
+std::vector<HostTensor> eval_layer_norm(const ir::Node& node, Inputs in) {
+  const int64_t dim = in[0]->shape[1];
+  const double eps = node.attrs.as<ir::NormAttrs>().eps;
+  HostTensor y = f32_tensor(in[0]->shape);
+  for (int64_t t = 0; t < in[0]->shape[0]; ++t) {
+    const float* x = in[0]->f32.data() + t * dim;
+    double sum = 0;
+    double squares = 0;
+    for (int64_t i = 0; i < dim; ++i) sum += x[i];
+    const double mean = sum / static_cast<double>(dim);
+    for (int64_t i = 0; i < dim; ++i) squares += (x[i] - mean) * (x[i] - mean);
+    const double scale = 1.0 / std::sqrt(squares / static_cast<double>(dim) + eps);
+    for (int64_t i = 0; i < dim; ++i) {
+      const auto at = static_cast<size_t>(i);
+      const double beta = in.size() == 3 ? in[2]->f32[at] : 0.0f;
+      y.f32[static_cast<size_t>(t * dim + i)] =
+          static_cast<float>((x[i] - mean) * scale * in[1]->f32[at] + beta);
+    }
+  }
+  return {std::move(y)};
 }
 
 std::vector<HostTensor> eval_add_rms_norm(const ir::Node& node, Inputs in) {

@@ -7,12 +7,28 @@
 
 namespace kvern::eval {
 
-std::vector<HostTensor> eval_rope_frequencies(const ir::Node& node, Inputs) {
+namespace {
+
+double scaled(double frequency, const ir::RopeFrequencyAttrs& a) {
+  if (a.scaling == ir::FrequencyScaling::kNone) return frequency;
+  if (a.scaling == ir::FrequencyScaling::kLinear) return frequency / a.factor;
+  const auto original = static_cast<double>(a.original);
+  const double wavelength = 2.0 * 3.14159265358979323846 / frequency;
+  if (wavelength > original / a.low) return frequency / a.factor;
+  if (wavelength < original / a.high) return frequency;
+  const double smooth = (original / wavelength - a.low) / (a.high - a.low);
+  return (1.0 - smooth) * frequency / a.factor + smooth * frequency;
+}
+
+}  // namespace
+
+std::vector<HostTensor> eval_rope_frequencies(const ir::Node& node, Inputs in) {
   const auto& a = node.attrs.as<ir::RopeFrequencyAttrs>();
   HostTensor y = f32_tensor({a.rotary_dim / 2});
   for (size_t i = 0; i < y.f32.size(); ++i) {
     const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(a.rotary_dim);
-    y.f32[i] = static_cast<float>(std::pow(a.base, exponent));
+    const double divisor = in.empty() ? 1.0 : in[0]->f32[i];
+    y.f32[i] = static_cast<float>(scaled(std::pow(a.base, exponent), a) / divisor);
   }
   return {std::move(y)};
 }

@@ -1,8 +1,7 @@
-// Rows chosen, cut and combined element by element.
+// Rows chosen and cut.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "compile/eval/node_eval.h"
 #include "compile/ir/ops.h"
@@ -24,17 +23,6 @@ HostTensor take_rows(const char* op, const HostTensor& x, const std::vector<int3
                 y.f32.begin() + static_cast<int64_t>(i) * width);
   }
   return y;
-}
-
-float silu(float x) {
-  return x / (1.0f + std::exp(-x));
-}
-
-template <class F>
-std::vector<HostTensor> binary(Inputs in, F f) {
-  HostTensor y = f32_tensor(in[0]->shape);
-  std::transform(in[0]->f32.begin(), in[0]->f32.end(), in[1]->f32.begin(), y.f32.begin(), f);
-  return {std::move(y)};
 }
 
 }  // namespace
@@ -68,24 +56,6 @@ std::vector<HostTensor> eval_split(const ir::Node& node, Inputs in) {
     out.push_back(std::move(part));
   }
   return out;
-}
-
-std::vector<HostTensor> eval_add(const ir::Node&, Inputs in) {
-  return binary(in, [](float a, float b) { return a + b; });
-}
-
-std::vector<HostTensor> eval_mul(const ir::Node&, Inputs in) {
-  return binary(in, [](float a, float b) { return a * b; });
-}
-
-std::vector<HostTensor> eval_silu_mul(const ir::Node&, Inputs in) {
-  return binary(in, [](float gate, float up) { return silu(gate) * up; });
-}
-
-std::vector<HostTensor> eval_silu(const ir::Node&, Inputs in) {
-  HostTensor y = f32_tensor(in[0]->shape);
-  std::transform(in[0]->f32.begin(), in[0]->f32.end(), y.f32.begin(), silu);
-  return {std::move(y)};
 }
 
 }  // namespace kvern::eval

@@ -42,15 +42,30 @@ HostTensor concat_rows(const std::vector<HostTensor>& values, const ir::RecipeNo
   return out;
 }
 
-HostTensor unpermute(const HostTensor& in, int64_t heads) {
-  HostTensor out = in;
-  const int64_t rows = in.shape[0];
+HostTensor move_rows(const HostTensor& in, const ir::RecipeNode& node) {
+  Shape shape = in.shape;
+  shape[0] = ir::num_moved_rows(node, in.shape[0]);
+  HostTensor out = f32_tensor(shape);
   const int64_t cols = in.shape.size() == 2 ? in.shape[1] : 1;
-  for (int64_t row = 0; row < rows; ++row) {
-    const int64_t from = ir::unpermute_source_row(row, rows, heads);
+  for (int64_t row = 0; row < shape[0]; ++row) {
+    const int64_t from = ir::moved_row(node, row, in.shape[0]);
     std::copy_n(in.f32.begin() + from * cols, cols, out.f32.begin() + row * cols);
   }
   return out;
+}
+
+HostTensor transpose(const HostTensor& in) {
+  HostTensor out = f32_tensor({in.shape.at(1), in.shape.at(0)});
+  for (size_t i = 0; i < in.f32.size(); ++i) {
+    const size_t cols = static_cast<size_t>(in.shape[1]);
+    out.f32[i % cols * static_cast<size_t>(in.shape[0]) + i / cols] = in.f32[i];
+  }
+  return out;
+}
+
+HostTensor add_offset(HostTensor in, double offset) {
+  for (float& value : in.f32) value += static_cast<float>(offset);
+  return in;
 }
 
 HostTensor literal(const ir::RecipeNode& node) {
@@ -64,6 +79,7 @@ HostTensor literal(const ir::RecipeNode& node) {
 HostTensor RandomWeights::load(const ir::Graph& graph, const ir::Weight& weight) {
   std::vector<HostTensor> values;
   for (const ir::RecipeNode& node : weight.recipe.nodes) {
+    const auto input = [&] { return values.at(static_cast<size_t>(node.inputs.at(0))); };
     switch (node.op) {
       case ir::RecipeOp::kSource:
         values.push_back(random_source(graph.sources.at(static_cast<size_t>(node.source)), seed_));
@@ -72,7 +88,15 @@ HostTensor RandomWeights::load(const ir::Graph& graph, const ir::Weight& weight)
         values.push_back(concat_rows(values, node));
         break;
       case ir::RecipeOp::kUnpermute:
-        values.push_back(unpermute(values.at(static_cast<size_t>(node.inputs.at(0))), node.heads));
+      case ir::RecipeOp::kSliceRows:
+      case ir::RecipeOp::kHeadPart:
+        values.push_back(move_rows(input(), node));
+        break;
+      case ir::RecipeOp::kTranspose:
+        values.push_back(transpose(input()));
+        break;
+      case ir::RecipeOp::kOffset:
+        values.push_back(add_offset(input(), node.values.at(0)));
         break;
       case ir::RecipeOp::kLiteral:
         values.push_back(literal(node));

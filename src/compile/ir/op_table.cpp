@@ -5,25 +5,13 @@ namespace kvern::ir {
 namespace {
 
 constexpr const OpSchema* kAllOps[] = {
-    &ops::kInput,
-    &ops::kWeight,
-    &ops::kOutput,
-    &ops::kEmbedding,
-    &ops::kRmsNorm,
-    &ops::kAddRmsNorm,
-    &ops::kLinear,
-    &ops::kSplit,
-    &ops::kAdd,
-    &ops::kMul,
-    &ops::kSilu,
-    &ops::kSiluMul,
-    &ops::kRopeFrequencies,
-    &ops::kRopeAngles,
-    &ops::kRope,
-    &ops::kKvAppend,
-    &ops::kKvAttention,
-    &ops::kQkvRopeAppend,
-    &ops::kGatherRows,
+    &ops::kInput,         &ops::kWeight,     &ops::kOutput,      &ops::kEmbedding,
+    &ops::kRmsNorm,       &ops::kAddRmsNorm, &ops::kLayerNorm,   &ops::kLinear,
+    &ops::kSplit,         &ops::kAdd,        &ops::kMul,         &ops::kSilu,
+    &ops::kSiluMul,       &ops::kGeluTanh,   &ops::kGeluTanhMul, &ops::kGeluErf,
+    &ops::kGeluErfMul,    &ops::kScale,      &ops::kSoftcap,     &ops::kRopeFrequencies,
+    &ops::kRopeAngles,    &ops::kRope,       &ops::kKvAppend,    &ops::kKvAttention,
+    &ops::kQkvRopeAppend, &ops::kGatherRows,
 };
 
 }  // namespace

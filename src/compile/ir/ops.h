@@ -39,10 +39,21 @@ struct OutputAttrs {
 };
 
 // rms_norm(x, gamma) -> y;   y[t,:] = x[t,:] / sqrt(mean(x[t,:]^2) + eps) * gamma
+// With heads > 1 each of a row's heads is normed alone, by one gamma as wide as a head.
 // add_rms_norm(x, residual, gamma) -> (sum, y): sum = x + residual, y = rms_norm(sum, gamma).
+// layer_norm(x, gamma [, beta]) -> y;   y[t,:] = (x[t,:] - mean) / sqrt(var + eps) * gamma + beta
 struct NormAttrs {
   float eps = 1e-5f;
-  static constexpr auto fields() { return std::tuple{field(1, "eps", &NormAttrs::eps)}; }
+  int64_t heads = 1;  // rms_norm only
+  static constexpr auto fields() {
+    return std::tuple{field(1, "eps", &NormAttrs::eps), field(2, "heads", &NormAttrs::heads)};
+  }
+};
+
+// scale(x) {factor}: x * factor.   softcap(x) {factor}: factor * tanh(x / factor).
+struct FactorAttrs {
+  float factor = 1.0f;
+  static constexpr auto fields() { return std::tuple{field(1, "factor", &FactorAttrs::factor)}; }
 };
 
 // split(x) {sizes} -> one value per size, along the last dim.
@@ -51,13 +62,28 @@ struct SplitAttrs {
   static constexpr auto fields() { return std::tuple{field(1, "sizes", &SplitAttrs::sizes)}; }
 };
 
-// rope_frequencies() {base, rotary_dim} -> f32[rotary_dim / 2]: base^(-2i / rotary_dim).
+// kLlama3: frequencies whose wavelength exceeds original / low are divided by factor, those below
+// original / high stay, those between are blended (Llama 3.1).
+enum class FrequencyScaling : uint8_t { kNone = 0, kLinear = 1, kLlama3 = 2 };
+
+// rope_frequencies([divisors]) {base, rotary_dim, …} -> f32[rotary_dim / 2]:
+// base^(-2i / rotary_dim), scaled, over divisors [rotary_dim / 2] where they are given.
 struct RopeFrequencyAttrs {
   double base = 10000.0;
   int64_t rotary_dim = 0;
+  FrequencyScaling scaling = FrequencyScaling::kNone;
+  double factor = 1.0;
+  double low = 1.0;
+  double high = 4.0;
+  int64_t original = 0;  // context length
   static constexpr auto fields() {
     return std::tuple{field(1, "base", &RopeFrequencyAttrs::base),
-                      field(2, "rotary_dim", &RopeFrequencyAttrs::rotary_dim)};
+                      field(2, "rotary_dim", &RopeFrequencyAttrs::rotary_dim),
+                      field(3, "scaling", &RopeFrequencyAttrs::scaling),
+                      field(4, "factor", &RopeFrequencyAttrs::factor),
+                      field(5, "low", &RopeFrequencyAttrs::low),
+                      field(6, "high", &RopeFrequencyAttrs::high),
+                      field(7, "original", &RopeFrequencyAttrs::original)};
   }
 };
 
@@ -144,12 +170,19 @@ extern const OpSchema kOutput;
 extern const OpSchema kEmbedding;  // (ids [rows], table [vocab, dim]) -> [rows, dim]
 extern const OpSchema kRmsNorm;
 extern const OpSchema kAddRmsNorm;
+extern const OpSchema kLayerNorm;
 extern const OpSchema kLinear;  // (x [rows, k], w [n, k] [, bias [n]]) -> [rows, n] = x w^T
 extern const OpSchema kSplit;
 extern const OpSchema kAdd;  // elementwise, equal shapes
 extern const OpSchema kMul;
-extern const OpSchema kSilu;     // x * sigmoid(x)
-extern const OpSchema kSiluMul;  // (gate, up) -> silu(gate) * up
+extern const OpSchema kSilu;      // x * sigmoid(x)
+extern const OpSchema kSiluMul;   // (gate, up) -> silu(gate) * up
+extern const OpSchema kGeluTanh;  // x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
+extern const OpSchema kGeluTanhMul;
+extern const OpSchema kGeluErf;  // x / 2 * (1 + erf(x / sqrt(2)))
+extern const OpSchema kGeluErfMul;
+extern const OpSchema kScale;
+extern const OpSchema kSoftcap;
 extern const OpSchema kRopeFrequencies;
 extern const OpSchema kRopeAngles;
 extern const OpSchema kRope;

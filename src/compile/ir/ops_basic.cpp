@@ -1,4 +1,6 @@
 // Schemas: the graph's edges (input, weight, output), rows (embedding, gather), elementwise.
+#include <cmath>
+
 #include "compile/ir/ops.h"
 #include "compile/ir/type_rules.h"
 
@@ -66,10 +68,22 @@ std::vector<Type> infer_binary(Types in, const Attrs&) {
   return {in[0]};
 }
 
-std::vector<Type> infer_silu(Types in, const Attrs&) {
+std::vector<Type> infer_unary(Types in, const Attrs&) {
   want(!in[0].is_kv() && in[0].dtype == DType::kF32, "x must be an f32 tensor, got {}",
        to_string(in[0]));
   return {in[0]};
+}
+
+std::vector<Type> infer_scale(Types in, const Attrs& attrs) {
+  const float factor = attrs.as<FactorAttrs>().factor;
+  want(std::isfinite(factor), "factor must be finite, got {}", factor);
+  return infer_unary(in, attrs);
+}
+
+std::vector<Type> infer_softcap(Types in, const Attrs& attrs) {
+  const float factor = attrs.as<FactorAttrs>().factor;
+  want(factor > 0 && std::isfinite(factor), "factor must be positive, got {}", factor);
+  return infer_unary(in, attrs);
 }
 
 }  // namespace
@@ -84,8 +98,14 @@ const OpSchema kGatherRows{"gather_rows", 2, 2, infer_gather_rows, defaults<NoAt
 const OpSchema kSplit{"split", 1, 1, infer_split, defaults<SplitAttrs>};
 const OpSchema kAdd{"add", 2, 2, infer_binary, defaults<NoAttrs>};
 const OpSchema kMul{"mul", 2, 2, infer_binary, defaults<NoAttrs>};
-const OpSchema kSilu{"silu", 1, 1, infer_silu, defaults<NoAttrs>};
+const OpSchema kSilu{"silu", 1, 1, infer_unary, defaults<NoAttrs>};
 const OpSchema kSiluMul{"silu_mul", 2, 2, infer_binary, defaults<NoAttrs>};
+const OpSchema kGeluTanh{"gelu_tanh", 1, 1, infer_unary, defaults<NoAttrs>};
+const OpSchema kGeluTanhMul{"gelu_tanh_mul", 2, 2, infer_binary, defaults<NoAttrs>};
+const OpSchema kGeluErf{"gelu_erf", 1, 1, infer_unary, defaults<NoAttrs>};
+const OpSchema kGeluErfMul{"gelu_erf_mul", 2, 2, infer_binary, defaults<NoAttrs>};
+const OpSchema kScale{"scale", 1, 1, infer_scale, defaults<FactorAttrs>};
+const OpSchema kSoftcap{"softcap", 1, 1, infer_softcap, defaults<FactorAttrs>};
 
 }  // namespace ops
 }  // namespace kvern::ir

@@ -5,12 +5,26 @@
 namespace kvern::ir {
 namespace {
 
-std::vector<Type> infer_rope_frequencies(Types, const Attrs& attrs) {
+void want_scaling(const RopeFrequencyAttrs& a) {
+  want(a.scaling <= FrequencyScaling::kLlama3, "scaling {} does not exist",
+       static_cast<int>(a.scaling));
+  if (a.scaling == FrequencyScaling::kNone) return;
+  want(a.factor > 0 && a.factor < 1e30, "factor must be positive, got {}", a.factor);
+  if (a.scaling == FrequencyScaling::kLinear) return;
+  want(a.low > 0 && a.low < a.high && a.high < 1e30,
+       "low and high must be positive and rising, got {} and {}", a.low, a.high);
+  want_positive(a.original, "original context length");
+}
+
+std::vector<Type> infer_rope_frequencies(Types in, const Attrs& attrs) {
   const auto& a = attrs.as<RopeFrequencyAttrs>();
   want(a.base > 0 && a.base < 1e30, "base must be positive, got {}", a.base);
   want(a.rotary_dim > 0 && a.rotary_dim % 2 == 0 && a.rotary_dim <= (1 << 24),
        "rotary_dim must be positive and even, got {}", a.rotary_dim);
-  return {Type::tensor(DType::kF32, {a.rotary_dim / 2})};
+  want_scaling(a);
+  const Type frequencies = Type::tensor(DType::kF32, {a.rotary_dim / 2});
+  if (in.size() == 1) want_same(in[0], "divisors", frequencies, "the frequencies");
+  return {frequencies};
 }
 
 std::vector<Type> infer_rope_angles(Types in, const Attrs&) {
@@ -35,7 +49,7 @@ std::vector<Type> infer_rope(Types in, const Attrs& attrs) {
 
 namespace ops {
 
-const OpSchema kRopeFrequencies{"rope_frequencies", 0, 0, infer_rope_frequencies,
+const OpSchema kRopeFrequencies{"rope_frequencies", 0, 1, infer_rope_frequencies,
                                 defaults<RopeFrequencyAttrs>};
 const OpSchema kRopeAngles{"rope_angles", 2, 2, infer_rope_angles, defaults<NoAttrs>};
 const OpSchema kRope{"rope", 3, 3, infer_rope, defaults<RopeAttrs>};

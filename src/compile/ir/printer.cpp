@@ -25,6 +25,17 @@ std::string print_expression(const Graph& graph, const Recipe& recipe, size_t in
       return fmt::format("concat_rows({})", fmt::join(parts, ", "));
     case RecipeOp::kUnpermute:
       return fmt::format("unpermute({}, {})", fmt::join(parts, ", "), node.heads);
+    case RecipeOp::kSliceRows:
+      return fmt::format("slice_rows({}, {}, {})", fmt::join(parts, ", "), node.first_row,
+                         node.num_rows);
+    case RecipeOp::kHeadPart:
+      return fmt::format("head_part({}, {}, {}, {})", fmt::join(parts, ", "), node.heads,
+                         node.parts, node.part);
+    case RecipeOp::kTranspose:
+      return fmt::format("transpose({})", fmt::join(parts, ", "));
+    case RecipeOp::kOffset:
+      return fmt::format("offset({}, {})", fmt::join(parts, ", "),
+                         static_cast<float>(node.values.at(0)));
     case RecipeOp::kLiteral:
       // The values are f32: their shortest f32 form is exact and short.
       for (const double value : node.values) {

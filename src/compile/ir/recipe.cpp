@@ -42,6 +42,32 @@ Shape concat_shape(const RecipeNode& node, const std::vector<Shape>& shapes) {
   return out;
 }
 
+Shape moved_shape(const RecipeNode& node, Shape in) {
+  switch (node.op) {
+    case RecipeOp::kUnpermute:
+      want(node.heads > 0 && in[0] % (2 * int64_t{node.heads}) == 0,
+           "recipe: {} rows are not {} heads of an even size", in[0], node.heads);
+      break;
+    case RecipeOp::kSliceRows:
+      want(node.num_rows > 0 && node.first_row >= 0 && node.first_row <= in[0] - node.num_rows,
+           "recipe: {} rows from row {} are not among {}", node.num_rows, node.first_row, in[0]);
+      break;
+    default:
+      want(node.heads > 0 && node.part >= 0 && node.part < node.parts &&
+               in[0] % (int64_t{node.heads} * node.parts) == 0,
+           "recipe: {} rows have no part {} of {} in each of {} heads", in[0], node.part,
+           node.parts, node.heads);
+      break;
+  }
+  in[0] = num_moved_rows(node, in[0]);
+  return in;
+}
+
+const Shape& only_input(const RecipeNode& node, const std::vector<Shape>& shapes) {
+  want(node.inputs.size() == 1, "recipe: an operation on one input has {}", node.inputs.size());
+  return shapes[static_cast<size_t>(node.inputs[0])];
+}
+
 Shape node_shape(const RecipeNode& node, const std::vector<Shape>& shapes,
                  const std::vector<WeightSource>& sources, const Shape& literal_shape) {
   switch (node.op) {
@@ -51,11 +77,20 @@ Shape node_shape(const RecipeNode& node, const std::vector<Shape>& shapes,
       return sources[static_cast<size_t>(node.source)].shape;
     case RecipeOp::kConcatRows:
       return concat_shape(node, shapes);
-    case RecipeOp::kUnpermute: {
-      want(node.inputs.size() == 1, "recipe: unpermute takes one input");
-      const Shape& in = shapes[static_cast<size_t>(node.inputs[0])];
-      want(node.heads > 0 && in[0] % (2 * int64_t{node.heads}) == 0,
-           "recipe: {} rows are not {} heads of an even size", in[0], node.heads);
+    case RecipeOp::kUnpermute:
+    case RecipeOp::kSliceRows:
+    case RecipeOp::kHeadPart:
+      return moved_shape(node, only_input(node, shapes));
+    case RecipeOp::kTranspose: {
+      const Shape& in = only_input(node, shapes);
+      want(in.size() == 2, "recipe: {} has no transpose", to_string(in));
+      return {in[1], in[0]};
+    }
+    case RecipeOp::kOffset: {
+      const Shape& in = only_input(node, shapes);
+      want(in.size() == 1 && node.values.size() == 1,
+           "recipe: an offset is one value for a vector, got {} values for {}", node.values.size(),
+           to_string(in));
       return in;
     }
     case RecipeOp::kLiteral: {
@@ -66,6 +101,13 @@ Shape node_shape(const RecipeNode& node, const std::vector<Shape>& shapes,
     }
   }
   throw Error(Code::kInvalidModel, "recipe: unknown operation");
+}
+
+// Columns of block formats cannot be cut out, and nothing else needs them.
+void want_float_source(const RecipeNode& node, const std::vector<WeightSource>& sources) {
+  want(node.op == RecipeOp::kSource &&
+           !source_type_info(sources[static_cast<size_t>(node.source)].type).exact.quantised(),
+       "recipe: only a source of floats can be transposed");
 }
 
 }  // namespace
@@ -96,6 +138,9 @@ Shape recipe_shape(const Recipe& recipe, const std::vector<WeightSource>& source
       ++uses[static_cast<size_t>(input)];
     }
     shapes.push_back(node_shape(recipe.nodes[i], shapes, sources, literal_shape));
+    if (recipe.nodes[i].op == RecipeOp::kTranspose) {
+      want_float_source(recipe.nodes[static_cast<size_t>(recipe.nodes[i].inputs[0])], sources);
+    }
   }
   for (size_t i = 0; i < uses.size(); ++i) {
     want(uses[i] == (i + 1 == uses.size() ? 0 : 1),
@@ -104,10 +149,23 @@ Shape recipe_shape(const Recipe& recipe, const std::vector<WeightSource>& source
   return shapes.back();
 }
 
-int64_t unpermute_source_row(int64_t row, int64_t rows, int64_t heads) {
-  const int64_t dim = rows / heads;
-  const int64_t half = dim / 2;
+bool moves_rows(RecipeOp op) {
+  return op == RecipeOp::kUnpermute || op == RecipeOp::kSliceRows || op == RecipeOp::kHeadPart;
+}
+
+int64_t num_moved_rows(const RecipeNode& node, int64_t input_rows) {
+  if (node.op == RecipeOp::kSliceRows) return node.num_rows;
+  return node.op == RecipeOp::kHeadPart ? input_rows / node.parts : input_rows;
+}
+
+int64_t moved_row(const RecipeNode& node, int64_t row, int64_t input_rows) {
+  if (node.op == RecipeOp::kSliceRows) return node.first_row + row;
+  const int64_t dim = num_moved_rows(node, input_rows) / node.heads;
   const int64_t in_head = row % dim;
+  if (node.op == RecipeOp::kHeadPart) {
+    return (row / dim * node.parts + node.part) * dim + in_head;
+  }
+  const int64_t half = dim / 2;
   return row - in_head + (in_head < half ? 2 * in_head : 2 * (in_head - half) + 1);
 }
 

@@ -1,7 +1,7 @@
 // Where a weight comes from and what is done to it: an expression over stretches of the source
 // files. Nothing is read until the plan is written, one weight at a time.
 //
-//   concat0(unpermute("blk.0.attn_q.weight", 9), "blk.0.attn_v.weight")
+//   concat_rows(unpermute("blk.0.attn_q.weight", 9), slice_rows("blk.0.attn_v.weight", 0, 64))
 #pragma once
 
 #include <cstdint>
@@ -56,14 +56,22 @@ enum class RecipeOp : uint8_t {
   kConcatRows,  // inputs one below the other
   kUnpermute,   // rows of each head from GGUF's interleaved order (0,d/2,1,d/2+1,…) to halves
   kLiteral,     // f32 values written in the graph itself: results of constant folding
+  kSliceRows,   // rows [first_row, first_row + num_rows)
+  kHeadPart,    // rows [heads][parts][dim] -> [heads][dim], those of part `part`
+  kTranspose,   // of a source of floats: [cols, rows] -> [rows, cols]
+  kOffset,      // of a vector: plus values[0]
 };
 
 struct RecipeNode {
   RecipeOp op = RecipeOp::kSource;
   std::vector<int32_t> inputs = {};  // indices of earlier nodes
   int32_t source = -1;               // kSource: index into Graph::sources
-  int32_t heads = 0;                 // kUnpermute
-  std::vector<double> values = {};   // kLiteral, row-major
+  int32_t heads = 0;                 // kUnpermute, kHeadPart
+  std::vector<double> values = {};   // kLiteral, row-major; kOffset: one
+  int64_t first_row = 0;             // kSliceRows
+  int64_t num_rows = 0;              // kSliceRows
+  int32_t parts = 0;                 // kHeadPart
+  int32_t part = 0;                  // kHeadPart
 };
 
 // Nodes in order; the last one is the result.
@@ -76,8 +84,12 @@ struct Recipe {
 Shape recipe_shape(const Recipe& recipe, const std::vector<WeightSource>& sources,
                    const Shape& literal_shape);
 
-// Which row of its input is row `row` of an unpermute over `rows` rows of `heads` heads.
-int64_t unpermute_source_row(int64_t row, int64_t rows, int64_t heads);
+// True for the operations whose rows are rows of their one input.
+bool moves_rows(RecipeOp op);
+// Of such a node over `input_rows` rows: how many rows it has, and which row of its input is its
+// row `row`.
+int64_t num_moved_rows(const RecipeNode& node, int64_t input_rows);
+int64_t moved_row(const RecipeNode& node, int64_t row, int64_t input_rows);
 
 // A named weight of the graph: its value is f32 mathematically, whatever `storage` keeps of it.
 struct Weight {

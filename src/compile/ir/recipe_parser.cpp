@@ -149,6 +149,41 @@ void RecipeParser::parse_literal(RecipeNode& node) {
   while (cursor_.accept(','));
 }
 
+int32_t RecipeParser::next_count() {
+  cursor_.expect(',');
+  return checked_index(cursor_, std::numeric_limits<int32_t>::max(), "count");
+}
+
+bool RecipeParser::parse_unary(std::string_view op, Recipe& recipe, int depth, RecipeNode& node) {
+  if (op == "unpermute")
+    node.op = RecipeOp::kUnpermute;
+  else if (op == "slice_rows")
+    node.op = RecipeOp::kSliceRows;
+  else if (op == "head_part")
+    node.op = RecipeOp::kHeadPart;
+  else if (op == "transpose")
+    node.op = RecipeOp::kTranspose;
+  else if (op == "offset")
+    node.op = RecipeOp::kOffset;
+  else
+    return false;
+  node.inputs.push_back(parse_expression(recipe, depth + 1));
+  if (node.op == RecipeOp::kUnpermute || node.op == RecipeOp::kHeadPart) node.heads = next_count();
+  if (node.op == RecipeOp::kHeadPart) {
+    node.parts = next_count();
+    node.part = next_count();
+  }
+  if (node.op == RecipeOp::kSliceRows) {
+    node.first_row = next_count();
+    node.num_rows = next_count();
+  }
+  if (node.op == RecipeOp::kOffset) {
+    cursor_.expect(',');
+    node.values.push_back(static_cast<float>(cursor_.real()));
+  }
+  return true;
+}
+
 int32_t RecipeParser::parse_expression(Recipe& recipe, int depth) {
   if (depth > kMaxDepth) cursor_.fail("recipes nest no deeper than 16");
   if (cursor_.peek() == '"') return parse_source_name(recipe);
@@ -160,15 +195,12 @@ int32_t RecipeParser::parse_expression(Recipe& recipe, int depth) {
     node.op = RecipeOp::kConcatRows;
     do node.inputs.push_back(parse_expression(recipe, depth + 1));
     while (cursor_.accept(','));
-  } else if (op == "unpermute") {
-    node.op = RecipeOp::kUnpermute;
-    node.inputs.push_back(parse_expression(recipe, depth + 1));
-    cursor_.expect(',');
-    node.heads = checked_index(cursor_, std::numeric_limits<int32_t>::max(), "heads");
   } else if (op == "literal") {
     parse_literal(node);
-  } else {
-    cursor_.fail_at(at, "expected concat_rows, unpermute, literal or a quoted source");
+  } else if (!parse_unary(op, recipe, depth, node)) {
+    cursor_.fail_at(at,
+                    "expected concat_rows, unpermute, slice_rows, head_part, transpose, offset, "
+                    "literal or a quoted source");
   }
   cursor_.expect(')');
   recipe.nodes.push_back(std::move(node));

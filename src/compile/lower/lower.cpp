@@ -9,6 +9,7 @@
 #include "kernels/gather.h"
 #include "kernels/kv_append.h"
 #include "kernels/kv_attention.h"
+#include "kernels/layer_norm.h"
 #include "kernels/linear.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
@@ -58,14 +59,28 @@ void lower_linear(Context& c, const Node& n) {
 }
 
 void lower_rms_norm(Context& c, const Node& n) {
-  const kernels::RmsNormDesc desc{c.width(n.inputs[0]), n.attrs.as<ir::NormAttrs>().eps,
-                                  n.op == &ops::kAddRmsNorm};
+  const auto& a = n.attrs.as<ir::NormAttrs>();
+  const kernels::RmsNormDesc desc{c.width(n.inputs[0]) / a.heads, a.eps, n.op == &ops::kAddRmsNorm,
+                                  a.heads};
   c.emit("rms_norm", desc, n.inputs, n.outputs);
+}
+
+void lower_layer_norm(Context& c, const Node& n) {
+  const kernels::LayerNormDesc desc{c.width(n.inputs[0]), n.attrs.as<ir::NormAttrs>().eps,
+                                    n.inputs.size() == 3};
+  c.emit("layer_norm", desc, n.inputs, n.outputs);
 }
 
 template <kernels::ElementwiseOp kOp>
 void lower_elementwise(Context& c, const Node& n) {
   c.emit("elementwise", kernels::ElementwiseDesc{kOp, c.width(n.inputs[0])}, n.inputs, n.outputs);
+}
+
+template <kernels::ElementwiseOp kOp>
+void lower_by_factor(Context& c, const Node& n) {
+  const kernels::ElementwiseDesc desc{kOp, c.width(n.inputs[0]),
+                                      n.attrs.as<ir::FactorAttrs>().factor};
+  c.emit("elementwise", desc, n.inputs, n.outputs);
 }
 
 void lower_gather_rows(Context& c, const Node& n) {
@@ -135,10 +150,17 @@ constexpr Rule kRules[] = {
     {&ops::kLinear, lower_linear},
     {&ops::kRmsNorm, lower_rms_norm},
     {&ops::kAddRmsNorm, lower_rms_norm},
+    {&ops::kLayerNorm, lower_layer_norm},
     {&ops::kAdd, lower_elementwise<kernels::ElementwiseOp::kAdd>},
     {&ops::kMul, lower_elementwise<kernels::ElementwiseOp::kMul>},
     {&ops::kSilu, lower_elementwise<kernels::ElementwiseOp::kSilu>},
     {&ops::kSiluMul, lower_elementwise<kernels::ElementwiseOp::kSiluMul>},
+    {&ops::kGeluTanh, lower_elementwise<kernels::ElementwiseOp::kGeluTanh>},
+    {&ops::kGeluTanhMul, lower_elementwise<kernels::ElementwiseOp::kGeluTanhMul>},
+    {&ops::kGeluErf, lower_elementwise<kernels::ElementwiseOp::kGeluErf>},
+    {&ops::kGeluErfMul, lower_elementwise<kernels::ElementwiseOp::kGeluErfMul>},
+    {&ops::kScale, lower_by_factor<kernels::ElementwiseOp::kScale>},
+    {&ops::kSoftcap, lower_by_factor<kernels::ElementwiseOp::kSoftcap>},
     {&ops::kGatherRows, lower_gather_rows},
     {&ops::kRopeAngles, lower_rope_angles},
     {&ops::kRope, lower_rope},

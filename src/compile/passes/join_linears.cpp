@@ -20,10 +20,13 @@ bool is_linear(const ir::Graph& graph, ir::ValueId id) {
   return producer_node(graph, id).op == &ir::ops::kLinear;
 }
 
-// The linear behind a rotation, where there is one.
+// The linear behind a rotation and a norm, where they are.
 ir::ValueId behind_rope(const ir::Graph& graph, ir::ValueId id) {
-  const ir::Node& node = producer_node(graph, id);
-  return node.op == &ir::ops::kRope ? node.inputs[0] : id;
+  for (const ir::OpSchema* op : {&ir::ops::kRope, &ir::ops::kRmsNorm}) {
+    const ir::Node& node = producer_node(graph, id);
+    if (node.op == op) id = node.inputs[0];
+  }
+  return id;
 }
 
 Group qkv_of(const ir::Graph& graph, const ir::Node& attention) {
@@ -36,10 +39,15 @@ Group qkv_of(const ir::Graph& graph, const ir::Node& attention) {
 
 Group gate_up_of(const ir::Graph& graph, const ir::Node& mul) {
   for (const size_t side : {0, 1}) {
-    const ir::Node& silu = producer_node(graph, mul.inputs[side]);
-    if (silu.op == &ir::ops::kSilu) return {"gate_up", {silu.inputs[0], mul.inputs[1 - side]}};
+    const ir::Node& opened = producer_node(graph, mul.inputs[side]);
+    if (gated_form(opened.op) != nullptr)
+      return {"gate_up", {opened.inputs[0], mul.inputs[1 - side]}};
   }
   return {};
+}
+
+bool is_gated(const ir::OpSchema* op) {
+  return op == &ir::ops::kSiluMul || op == &ir::ops::kGeluTanhMul || op == &ir::ops::kGeluErfMul;
 }
 
 std::vector<Group> find_groups(const ir::Graph& graph) {
@@ -49,7 +57,7 @@ std::vector<Group> find_groups(const ir::Graph& graph) {
     Group group;
     if (node.op == &ir::ops::kKvAttention) group = qkv_of(graph, node);
     if (node.op == &ir::ops::kMul) group = gate_up_of(graph, node);
-    if (node.op == &ir::ops::kSiluMul) group = {"gate_up", node.inputs};
+    if (is_gated(node.op)) group = {"gate_up", node.inputs};
     const bool linears =
         !group.outputs.empty() && std::all_of(group.outputs.begin(), group.outputs.end(),
                                               [&](ir::ValueId id) { return is_linear(graph, id); });

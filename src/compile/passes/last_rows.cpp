@@ -9,8 +9,10 @@ namespace {
 
 // Ops of which each row of the result depends on that row of the inputs alone.
 constexpr const ir::OpSchema* kRowWise[] = {
-    &ir::ops::kRmsNorm, &ir::ops::kAddRmsNorm, &ir::ops::kLinear, &ir::ops::kSplit,
-    &ir::ops::kAdd,     &ir::ops::kMul,        &ir::ops::kSilu,   &ir::ops::kSiluMul,
+    &ir::ops::kRmsNorm,    &ir::ops::kAddRmsNorm, &ir::ops::kLayerNorm,   &ir::ops::kLinear,
+    &ir::ops::kSplit,      &ir::ops::kAdd,        &ir::ops::kMul,         &ir::ops::kSilu,
+    &ir::ops::kSiluMul,    &ir::ops::kGeluTanh,   &ir::ops::kGeluTanhMul, &ir::ops::kGeluErf,
+    &ir::ops::kGeluErfMul, &ir::ops::kScale,      &ir::ops::kSoftcap,
 };
 
 bool is_logits(const ir::Node& node) {

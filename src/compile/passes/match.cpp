@@ -24,6 +24,13 @@ const ir::Weight* weight_of(const ir::Graph& graph, ir::ValueId id) {
   return index < 0 ? nullptr : &graph.weights[static_cast<size_t>(index)];
 }
 
+const ir::OpSchema* gated_form(const ir::OpSchema* activation) {
+  if (activation == &ir::ops::kSilu) return &ir::ops::kSiluMul;
+  if (activation == &ir::ops::kGeluTanh) return &ir::ops::kGeluTanhMul;
+  if (activation == &ir::ops::kGeluErf) return &ir::ops::kGeluErfMul;
+  return nullptr;
+}
+
 void exchange(ir::Graph& graph, const std::vector<std::pair<ir::ValueId, ir::ValueId>>& values,
               std::vector<size_t> nodes) {
   std::vector<std::string> names;

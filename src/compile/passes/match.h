@@ -18,6 +18,10 @@ bool has_one_use(const ir::Graph& graph, ir::ValueId id);
 // The Weight that `id` is the value of; nullptr where a weight node does not make it.
 const ir::Weight* weight_of(const ir::Graph& graph, ir::ValueId id);
 
+// What an activation becomes when the gate that it opens is multiplied in; nullptr for any other
+// op.
+const ir::OpSchema* gated_form(const ir::OpSchema* activation);
+
 // Makes every reader of each `first` read `second` instead, erases `nodes` (which made the first
 // ones) and gives the second ones their names, so that the text stays familiar.
 void exchange(ir::Graph& graph, const std::vector<std::pair<ir::ValueId, ir::ValueId>>& values,

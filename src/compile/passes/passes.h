@@ -12,8 +12,8 @@ PassReport constant_folding(ir::Graph& graph);
 PassReport dead_code(ir::Graph& graph);
 // q, k, v of one attention, and gate and up of one MLP, are made by one linear and a split.
 PassReport join_linears(ir::Graph& graph);
-// mul(silu(gate), up) -> silu_mul(gate, up)
-PassReport silu_mul(ir::Graph& graph);
+// mul(silu(gate), up) -> silu_mul(gate, up), and both forms of gelu alike.
+PassReport gate_mul(ir::Graph& graph);
 // rms_norm(add(x, residual)) -> add_rms_norm(x, residual); the sum stays available.
 PassReport residual_norm(ir::Graph& graph);
 // rope(q), rope(k), kv_append(k, v) -> qkv_rope_append(q, k, v)

@@ -14,7 +14,7 @@ constexpr Pass kPasses[] = {
     {"constant_folding", constant_folding},
     {"dead_code", dead_code},
     {"join_linears", join_linears},
-    {"silu_mul", silu_mul},
+    {"gate_mul", gate_mul},
     {"residual_norm", residual_norm},
     {"rope_append", rope_append},
     {"last_rows", last_rows},

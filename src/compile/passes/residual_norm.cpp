@@ -10,6 +10,7 @@ PassReport residual_norm(ir::Graph& graph) {
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     if (graph.nodes()[i].op != &ir::ops::kRmsNorm) continue;
     const ir::Node norm = graph.nodes()[i];
+    if (norm.attrs.as<ir::NormAttrs>().heads != 1) continue;
     const ir::ValueId sum = norm.inputs[0];
     const size_t add = graph.producer(sum);
     if (graph.nodes()[add].op != &ir::ops::kAdd) continue;

@@ -19,9 +19,9 @@ namespace {
 }
 
 // Evaluates a recipe over things that recipes move about: rows of a matrix, elements of a vector.
-// leaf(node) gives those of a source or a literal.
-template <class T, class Leaf>
-std::vector<T> evaluate(const ir::Recipe& recipe, Leaf leaf) {
+// leaf(node) gives those of a source or a literal, change(node, in) what else is done to them.
+template <class T, class Leaf, class Change>
+std::vector<T> evaluate(const ir::Recipe& recipe, Leaf leaf, Change change) {
   std::vector<std::vector<T>> results;
   for (const ir::RecipeNode& node : recipe.nodes) {
     std::vector<T> out;
@@ -30,12 +30,15 @@ std::vector<T> evaluate(const ir::Recipe& recipe, Leaf leaf) {
         const std::vector<T>& part = results[static_cast<size_t>(input)];
         out.insert(out.end(), part.begin(), part.end());
       }
-    } else if (node.op == ir::RecipeOp::kUnpermute) {
+    } else if (ir::moves_rows(node.op)) {
       const std::vector<T>& in = results[static_cast<size_t>(node.inputs[0])];
-      const auto rows = static_cast<int64_t>(in.size());
+      const auto in_rows = static_cast<int64_t>(in.size());
+      const int64_t rows = ir::num_moved_rows(node, in_rows);
       for (int64_t row = 0; row < rows; ++row) {
-        out.push_back(in[static_cast<size_t>(ir::unpermute_source_row(row, rows, node.heads))]);
+        out.push_back(in[static_cast<size_t>(ir::moved_row(node, row, in_rows))]);
       }
+    } else if (!node.inputs.empty()) {
+      out = change(node, results[static_cast<size_t>(node.inputs[0])]);
     } else {
       out = leaf(node);
     }
@@ -92,7 +95,7 @@ void RecipeRows::check_source(const ir::WeightSource& source) const {
 }
 
 std::vector<RecipeRows::Row> RecipeRows::map_rows() {
-  return evaluate<Row>(weight_.recipe, [&](const ir::RecipeNode& node) {
+  const auto leaf = [&](const ir::RecipeNode& node) {
     std::vector<Row> rows;
     if (node.op == ir::RecipeOp::kSource) {
       const int64_t count = graph_.sources[node.source].shape.front();
@@ -107,14 +110,27 @@ std::vector<RecipeRows::Row> RecipeRows::map_rows() {
       }
     }
     return rows;
-  });
+  };
+  // kTranspose of a source: its columns.
+  const auto columns = [&](const ir::RecipeNode&, const std::vector<Row>& in) {
+    std::vector<Row> out;
+    const int64_t count = graph_.sources[static_cast<size_t>(in.at(0).source)].shape[1];
+    for (int64_t i = 0; i < count; ++i) out.push_back({in[0].source, i, true});
+    return out;
+  };
+  return evaluate<Row>(weight_.recipe, leaf, columns);
 }
 
 std::vector<float> RecipeRows::make_vector() {
-  return evaluate<float>(weight_.recipe, [&](const ir::RecipeNode& node) {
+  const auto leaf = [&](const ir::RecipeNode& node) {
     if (node.op == ir::RecipeOp::kSource) return whole(graph_.sources[node.source]);
     return std::vector<float>(node.values.begin(), node.values.end());
-  });
+  };
+  const auto offset = [](const ir::RecipeNode& node, std::vector<float> in) {
+    for (float& value : in) value += static_cast<float>(node.values.at(0));
+    return in;
+  };
+  return evaluate<float>(weight_.recipe, leaf, offset);
 }
 
 std::vector<float> RecipeRows::whole(const ir::WeightSource& source) {
@@ -140,6 +156,16 @@ void RecipeRows::decode(ir::SourceType type, const std::byte* from, int64_t k, f
                format.group, to);
 }
 
+void RecipeRows::read_column(const Row& from, float* to) const {
+  const ir::WeightSource& source = this->source(from);
+  const int64_t element_bytes = ir::source_type_info(source.type).block_bytes;
+  const std::byte* at = files_[static_cast<size_t>(source.file)]->bytes().data() + source.offset +
+                        from.index * element_bytes;
+  for (int64_t i = 0; i < k_; ++i, at += source.shape[1] * element_bytes) {
+    decode_floats(source.type, at, 1, to + i);
+  }
+}
+
 void RecipeRows::read(int64_t row, float* to) {
   if (weight_.shape.size() == 1) {
     std::memcpy(to, vector_.data(), vector_.size() * sizeof(float));
@@ -148,6 +174,8 @@ void RecipeRows::read(int64_t row, float* to) {
   const Row& from = rows_[static_cast<size_t>(row)];
   if (from.source < 0) {
     std::memcpy(to, literals_.data() + from.index, static_cast<size_t>(k_) * sizeof(float));
+  } else if (from.column) {
+    read_column(from, to);
   } else {
     decode(source(from).type, bytes(from), k_, to);
   }
@@ -156,7 +184,7 @@ void RecipeRows::read(int64_t row, float* to) {
 void RecipeRows::store(int64_t row, kernels::CodedRows& to) {
   if (weight_.shape.size() == 2) {
     const Row& from = rows_[static_cast<size_t>(row)];
-    if (from.source >= 0) {
+    if (from.source >= 0 && !from.column) {
       const QuantFormat& exact = ir::source_type_info(source(from).type).exact;
       if (holds_codes(to.format, exact)) return copy_codes(from, row, to);
       if (!exact.quantised() && exact.storage == to.format.storage) {

@@ -1,5 +1,5 @@
-// A weight row by row, as its recipe makes it from the source files. Concatenation and unpermuting
-// only move rows, so that nothing but the row asked for is ever decoded.
+// A weight row by row, as its recipe makes it from the source files. Recipes of matrices only move
+// rows (and columns of floats), so that nothing but the row asked for is ever decoded.
 #pragma once
 
 #include <vector>
@@ -26,12 +26,14 @@ class RecipeRows {
  private:
   struct Row {
     int32_t source = -1;  // -1: a literal
-    int64_t index = 0;    // row of the source, or offset in literal_
+    int64_t index = 0;    // row or column of the source, or offset in literals_
+    bool column = false;
   };
 
   void check_source(const ir::WeightSource& source) const;
   const std::byte* bytes(const Row& row) const;
   const ir::WeightSource& source(const Row& row) const { return graph_.sources[row.source]; }
+  void read_column(const Row& from, float* to) const;
   void copy_codes(const Row& from, int64_t row, kernels::CodedRows& to);
   std::vector<Row> map_rows();
   std::vector<float> make_vector();

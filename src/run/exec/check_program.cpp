@@ -65,6 +65,8 @@ class InstructionCheck {
         return check_step_input(ref, need, "positions");
       case NeedKind::kWanted:
         return check_step_input(ref, need, "wanted");
+      case NeedKind::kIndices:
+        return check_step_input(ref, need, reads_positions() ? "positions" : "ids");
     }
   }
 
@@ -148,9 +150,22 @@ class InstructionCheck {
     }
   }
 
+  // An embedding of positions instead of ids.
+  bool reads_positions() const {
+    const auto& inputs = plan_.program.step_inputs;
+    const size_t index = index_of(instruction_.inputs[0], OperandKind::kStepInput, inputs.size());
+    return inputs[index].name == "positions";
+  }
+
+  // Ids are below the vocabulary and positions below the profile's longest context.
   void check_vocabulary() const {
     if (instruction_.family != kernels::EmbeddingFamily::kName) return;
     const auto desc = from_fields<kernels::EmbeddingDesc>(instruction_.desc);
+    const int64_t longest = plan_.profile.context_length.max;
+    if (reads_positions()) {
+      if (desc.vocabulary >= longest) return;
+      fail(fmt::format("embeds {} positions; a context may have {}", desc.vocabulary, longest));
+    }
     if (desc.vocabulary < plan_.vocabulary_size) {
       fail(fmt::format("embeds {} ids; the vocabulary has {}", desc.vocabulary,
                        plan_.vocabulary_size));

@@ -6,6 +6,7 @@
 #include "kernels/gather.h"
 #include "kernels/kv_append.h"
 #include "kernels/kv_attention.h"
+#include "kernels/layer_norm.h"
 #include "kernels/linear.h"
 #include "kernels/pack.h"
 #include "kernels/rms_norm.h"
@@ -54,7 +55,7 @@ Needs elementwise(const Fields& fields) {
 
 Needs embedding(const Fields& fields) {
   const auto d = from_fields<kernels::EmbeddingDesc>(fields);
-  return {step_input(NeedKind::kIds, RowRule::kTokens), packed(d.format(), d.vocabulary, d.dim),
+  return {step_input(NeedKind::kIndices, RowRule::kTokens), packed(d.format(), d.vocabulary, d.dim),
           row(d.dim, RowRule::kTokens)};
 }
 
@@ -67,7 +68,15 @@ Needs gather_rows(const Fields& fields) {
 Needs rms_norm(const Fields& fields) {
   const auto d = from_fields<kernels::RmsNormDesc>(fields);
   if (d.has_residual) return {row(d.dim), row(d.dim), dense(d.dim), row(d.dim), row(d.dim)};
-  return {row(d.dim), dense(d.dim), row(d.dim)};
+  return {row(d.row_dim()), dense(d.dim), row(d.row_dim())};
+}
+
+Needs layer_norm(const Fields& fields) {
+  const auto d = from_fields<kernels::LayerNormDesc>(fields);
+  Needs needs = {row(d.dim), dense(d.dim)};
+  if (d.has_bias) needs.push_back(dense(d.dim));
+  needs.push_back(row(d.dim));
+  return needs;
 }
 
 Needs linear(const Fields& fields) {
@@ -116,6 +125,7 @@ constexpr Entry kEntries[] = {
     {kernels::EmbeddingFamily::kName, embedding},
     {kernels::GatherRowsFamily::kName, gather_rows},
     {kernels::RmsNormFamily::kName, rms_norm},
+    {kernels::LayerNormFamily::kName, layer_norm},
     {kernels::LinearFamily::kName, linear},
     {kernels::ElementwiseFamily::kName, elementwise},
     {kernels::RopeAnglesFamily::kName, rope_angles},

@@ -19,6 +19,7 @@ enum class NeedKind : uint8_t {
   kIds,        // the step input of token ids
   kPositions,  // … of positions
   kWanted,     // … of wanted rows
+  kIndices,    // the step input of token ids or of positions
 };
 
 enum class RowRule : uint8_t {

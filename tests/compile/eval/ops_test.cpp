@@ -92,6 +92,69 @@ TEST(EvalElementwise, AddsMultipliesAndGates) {
               Pointwise(FloatNear(1e-6f), {3 * gate(1), 5 * gate(-2), 0.0f}));
 }
 
+TEST(EvalNorm, HeadsAreNormedAlone) {
+  const HostTensor x = random_tensor({3, 8}, 1);
+  const HostTensor gamma = random_tensor({4}, 2);
+  const HostTensor y = run_op(ir::ops::kRmsNorm, {x, gamma}, ir::Attrs::of(ir::NormAttrs{0, 2}))[0];
+  HostTensor heads = x;
+  heads.shape = {6, 4};
+  EXPECT_EQ(y.shape, x.shape);
+  EXPECT_EQ(y.f32,
+            run_op(ir::ops::kRmsNorm, {heads, gamma}, ir::Attrs::of(ir::NormAttrs{0}))[0].f32);
+}
+
+TEST(EvalNorm, LayerNormCentresAndShifts) {
+  const ir::Attrs eps = ir::Attrs::of(ir::NormAttrs{0.5f});
+  const float scale = 1 / std::sqrt(4.0f + 0.5f);  // mean 3, variance 4
+  const HostTensor x = f32({1, 2}, {1, 5});
+  EXPECT_THAT(run_op(ir::ops::kLayerNorm, {x, f32({2}, {1, 10})}, eps)[0].f32,
+              Pointwise(FloatNear(1e-6f), {-2 * scale, 20 * scale}));
+  EXPECT_THAT(run_op(ir::ops::kLayerNorm, {x, f32({2}, {1, 10}), f32({2}, {7, -1})}, eps)[0].f32,
+              Pointwise(FloatNear(1e-6f), {7 - 2 * scale, 20 * scale - 1}));
+}
+
+// Values of torch.nn.functional.gelu(x, approximate="tanh") and gelu(x), torch 2.15.
+TEST(EvalElementwise, GeluHasTwoForms) {
+  const HostTensor x = f32({1, 3}, {1, -2, 0.5f});
+  EXPECT_THAT(run_op(ir::ops::kGeluTanh, {x})[0].f32,
+              Pointwise(FloatNear(1e-6f), {0.84119199f, -0.04540229f, 0.34571401f}));
+  EXPECT_THAT(run_op(ir::ops::kGeluErf, {x})[0].f32,
+              Pointwise(FloatNear(1e-6f), {0.84134475f, -0.04550026f, 0.34573123f}));
+  const HostTensor up = f32({1, 3}, {2, 3, 4});
+  EXPECT_THAT(run_op(ir::ops::kGeluTanhMul, {x, up})[0].f32,
+              Pointwise(FloatNear(1e-6f), {1.68238398f, -0.13620687f, 1.38285604f}));
+  EXPECT_THAT(run_op(ir::ops::kGeluErfMul, {x, up})[0].f32,
+              Pointwise(FloatNear(1e-6f), {1.6826895f, -0.13650078f, 1.38292492f}));
+}
+
+TEST(EvalElementwise, ScalesAndCaps) {
+  const HostTensor x = f32({1, 2}, {3, -100});
+  EXPECT_THAT(run_op(ir::ops::kScale, {x}, ir::Attrs::of(ir::FactorAttrs{0.5f}))[0].f32,
+              ElementsAre(1.5f, -50));
+  EXPECT_THAT(run_op(ir::ops::kSoftcap, {x}, ir::Attrs::of(ir::FactorAttrs{4.0f}))[0].f32,
+              Pointwise(FloatNear(1e-6f), {4 * std::tanh(0.75f), -4.0f}));
+}
+
+TEST(EvalRope, FrequenciesAreScaledByBand) {
+  ir::RopeFrequencyAttrs a{10000.0, 8};
+  const auto made = [&](const std::vector<HostTensor>& in) {
+    return run_op(ir::ops::kRopeFrequencies, in, ir::Attrs::of(a))[0].f32;
+  };
+  // 1, 0.1, 0.01, 0.001: wavelengths 6.3, 63, 628, 6283.
+  a.scaling = ir::FrequencyScaling::kLinear;
+  a.factor = 4;
+  EXPECT_THAT(made({}), Pointwise(FloatNear(1e-8f), {0.25f, 0.025f, 0.0025f, 0.00025f}));
+  // Above 1024 / 1 divided, below 1024 / 4 kept, between: (1024 / 628.3 - 1) / 3 of the way.
+  a.scaling = ir::FrequencyScaling::kLlama3;
+  a.original = 1024;
+  const float smooth = (1024.0f / 628.3185f - 1) / 3;
+  EXPECT_THAT(made({}), Pointwise(FloatNear(1e-8f),
+                                  {1.0f, 0.1f, (1 - smooth) * 0.0025f + smooth * 0.01f, 0.00025f}));
+  a.scaling = ir::FrequencyScaling::kNone;
+  EXPECT_THAT(made({f32({4}, {1, 2, 4, 8})}),
+              Pointwise(FloatNear(1e-8f), {1.0f, 0.05f, 0.0025f, 0.000125f}));
+}
+
 TEST(EvalRows, AreTakenAndCut) {
   const HostTensor table = f32({3, 2}, {0, 1, 10, 11, 20, 21});
   EXPECT_THAT(run_op(ir::ops::kEmbedding, {i32({2, 0}), table})[0].f32, ElementsAre(20, 21, 0, 1));

@@ -1,6 +1,8 @@
 // What each op makes of its inputs' types, and how it refuses: one list, one line a case.
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 #include "compile/ir/graph.h"
 #include "compile/ir/ops.h"
 #include "kvern/error.h"
@@ -49,6 +51,9 @@ Attrs weight(Shape shape) {
 Attrs rope(int64_t heads, int64_t dim) {
   return Attrs::of(RopeAttrs{heads, dim, false});
 }
+Attrs frequencies(RopeFrequencyAttrs a) {
+  return Attrs::of(a);
+}
 Attrs fused(int64_t heads, int64_t kv_heads) {
   return Attrs::of(QkvRopeAppendAttrs{0, heads, kv_heads, 4, false});
 }
@@ -93,12 +98,27 @@ const Case kCases[] = {
     {&ops::kSilu, {kX}, kNone, "f32[tokens, 8]"},
     {&ops::kSilu, {Type::kv()}, kNone, "x must be an f32 tensor, got !kv"},
     {&ops::kSiluMul, {kX, f32({"wanted", 8})}, kNone, "a and b must have one type"},
+    {&ops::kGeluTanh, {kX}, kNone, "f32[tokens, 8]"},
+    {&ops::kGeluErf, {kX}, kNone, "f32[tokens, 8]"},
+    {&ops::kGeluTanhMul, {kX, kX}, kNone, "f32[tokens, 8]"},
+    {&ops::kGeluErfMul, {kX, f32({"wanted", 8})}, kNone, "a and b must have one type"},
+    {&ops::kScale, {kX}, Attrs::of(FactorAttrs{2.0f}), "f32[tokens, 8]"},
+    {&ops::kScale, {kX}, Attrs::of(FactorAttrs{INFINITY}), "factor must be finite"},
+    {&ops::kSoftcap, {kX}, Attrs::of(FactorAttrs{30.0f}), "f32[tokens, 8]"},
+    {&ops::kSoftcap, {kX}, Attrs::of(FactorAttrs{0.0f}), "factor must be positive"},
     {&ops::kLinear, {kX, f32({5, 8})}, kNone, "f32[tokens, 5]"},
     {&ops::kLinear, {kX, f32({5, 8}), f32({5})}, kNone, "f32[tokens, 5]"},
     {&ops::kLinear, {kX, f32({8, 5})}, kNone, "their last dims must be equal"},
     {&ops::kLinear, {kX, f32({5, 8}), f32({8})}, kNone, "bias must have w's 5 rows"},
     {&ops::kRmsNorm, {kX, f32({8})}, Attrs::of(NormAttrs{}), "f32[tokens, 8]"},
-    {&ops::kRmsNorm, {kX, f32({7})}, Attrs::of(NormAttrs{}), "gamma must be as wide as x"},
+    {&ops::kRmsNorm, {kX, f32({7})}, Attrs::of(NormAttrs{}), "as wide as one of x's 1 heads"},
+    {&ops::kRmsNorm, {kX, f32({4})}, Attrs::of(NormAttrs{1e-5f, 2}), "f32[tokens, 8]"},
+    {&ops::kRmsNorm, {kX, f32({8})}, Attrs::of(NormAttrs{1e-5f, 2}), "as wide as one of x's 2"},
+    {&ops::kRmsNorm, {kX, f32({8})}, Attrs::of(NormAttrs{1e-5f, 0}), "both must be between 1"},
+    {&ops::kAddRmsNorm, {kX, kX, f32({4})}, Attrs::of(NormAttrs{1e-5f, 2}), "only rms_norm"},
+    {&ops::kLayerNorm, {kX, f32({8})}, Attrs::of(NormAttrs{}), "f32[tokens, 8]"},
+    {&ops::kLayerNorm, {kX, f32({8}), f32({8})}, Attrs::of(NormAttrs{}), "f32[tokens, 8]"},
+    {&ops::kLayerNorm, {kX, f32({8}), f32({7})}, Attrs::of(NormAttrs{}), "gamma and beta must"},
     {&ops::kRmsNorm, {kX, f32({8})}, Attrs::of(NormAttrs{-1.0f}), "eps must be in [0, 1)"},
     {&ops::kAddRmsNorm,
      {kX, kX, f32({8})},
@@ -111,6 +131,20 @@ const Case kCases[] = {
     {&ops::kRopeFrequencies, {}, Attrs::of(RopeFrequencyAttrs{1e4, 8}), "f32[4]"},
     {&ops::kRopeFrequencies, {}, Attrs::of(RopeFrequencyAttrs{1e4, 7}), "positive and even"},
     {&ops::kRopeFrequencies, {}, Attrs::of(RopeFrequencyAttrs{0, 8}), "base must be positive"},
+    {&ops::kRopeFrequencies, {f32({4})}, frequencies({1e4, 8}), "f32[4]"},
+    {&ops::kRopeFrequencies, {f32({8})}, frequencies({1e4, 8}), "divisors and the frequencies"},
+    {&ops::kRopeFrequencies,
+     {},
+     frequencies({1e4, 8, FrequencyScaling::kLinear, 0.0}),
+     "factor must be positive"},
+    {&ops::kRopeFrequencies,
+     {},
+     frequencies({1e4, 8, FrequencyScaling::kLlama3, 8.0, 4.0, 1.0, 64}),
+     "low and high must be positive and rising"},
+    {&ops::kRopeFrequencies,
+     {},
+     frequencies({1e4, 8, FrequencyScaling::kLlama3, 8.0, 1.0, 4.0, 0}),
+     "original context length must be positive"},
     {&ops::kRopeAngles, {i32({"tokens"}), f32({2})}, kNone, "f32[tokens, 2]; f32[tokens, 2]"},
     {&ops::kRopeAngles, {kX, f32({2})}, kNone, "positions must be i32 of rank 1"},
     {&ops::kRope, {kX, f32({"tokens", 2}), f32({"tokens", 2})}, rope(2, 4), "f32[tokens, 8]"},

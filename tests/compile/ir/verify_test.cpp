@@ -156,7 +156,16 @@ TEST(RecipeShape, FollowsAndRefuses) {
 TEST(Unpermute, UndoesTheInterleavingOfEachHead) {
   // 2 heads of 4 rows, interleaved (0, 2, 1, 3): rows 0 2 1 3 | 4 6 5 7 lie in the file.
   const int64_t file[] = {0, 2, 1, 3, 4, 6, 5, 7};
-  for (int64_t row = 0; row < 8; ++row) EXPECT_EQ(file[unpermute_source_row(row, 8, 2)], row);
+  const RecipeNode node{.op = RecipeOp::kUnpermute, .heads = 2};
+  for (int64_t row = 0; row < 8; ++row) EXPECT_EQ(file[moved_row(node, row, 8)], row);
+}
+
+TEST(HeadPart, TakesOnePartOfEveryHead) {
+  // 2 heads, 3 parts, 2 rows each: part 1 of head 0 are rows 2 and 3, of head 1 rows 8 and 9.
+  const RecipeNode node{.op = RecipeOp::kHeadPart, .heads = 2, .parts = 3, .part = 1};
+  EXPECT_EQ(num_moved_rows(node, 12), 4);
+  const int64_t wanted[] = {2, 3, 8, 9};
+  for (int64_t row = 0; row < 4; ++row) EXPECT_EQ(moved_row(node, row, 12), wanted[row]);
 }
 
 TEST(SourceTypes, BlocksHoldTheirBits) {

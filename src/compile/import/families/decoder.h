@@ -1,6 +1,6 @@
 // One decoder for all families: what differs between them is data. A family reads its configuration
-// into a DecoderConfig and binds its file's tensors to the names below; the builder writes the graph
-// the way the papers do, nothing fused.
+// into a DecoderConfig and binds its file's tensors to the names below; the builder writes the
+// graph the way the papers do, nothing fused.
 #pragma once
 
 #include <string>
@@ -62,10 +62,11 @@ struct DecoderConfig {
   QkNorm qk_norm = QkNorm::kNone;
   float qk_norm_eps = 0.0f;  // 0: norm_eps
 
-  std::vector<RopeConfig> ropes;     // empty: no rotary positions
-  bool rope_interleaved = false;     // neighbouring pairs instead of halves
-  std::vector<DecoderLayer> layers;  // one per layer, or empty: all see everything and turn by rope 0
-  int64_t learned_positions = 0;     // rows of positions.weight, which are added to the embedding
+  std::vector<RopeConfig> ropes;  // empty: no rotary positions
+  bool rope_interleaved = false;  // neighbouring pairs instead of halves
+  std::vector<DecoderLayer>
+      layers;                     // one per layer, or empty: all see everything and turn by rope 0
+  int64_t learned_positions = 0;  // rows of positions.weight, which are added to the embedding
 
   float attention_scale = 0.0f;    // 0: 1 / sqrt(head_dim). Granite: its attention_multiplier
   float attention_softcap = 0.0f;  // 0: none; scores become c * tanh(score / c)
@@ -78,15 +79,16 @@ struct DecoderConfig {
   float logits_multiplier = 1.0f;     // Granite: 1 / logits_scaling
 };
 
-// Names that `weights` must have bound, all with ".weight"; [rows, cols] as a linear layer has them:
+// Names that `weights` must have bound, all with ".weight"; [rows, cols] as a linear layer has
+// them:
 //   embed [vocabulary, hidden]; positions [learned_positions, hidden] where there are any; norm
 //   layers.N.attn.{q, k, v, o};   layers.N.attn.{q_norm, k_norm} where qk_norm asks for them
 //   layers.N.mlp.{gate, up, down}; no gate where the MLP is not gated
 //   layers.N.{attn_norm, mlp_norm} unless norm_places is kPost
 //   layers.N.{attn_post_norm, mlp_post_norm} unless norm_places is kPre
 // By presence: head (else tied to embed), and ".bias" beside the ".weight" of every linear, of head
-// and of every layer norm. Gammas are what multiplies: Gemma's files from Hugging Face keep them less
-// 1, so bind those by bind_offset(…, 1). GGUF's have the 1 in them.
+// and of every layer norm. Gammas are what multiplies: Gemma's files from Hugging Face keep them
+// less 1, so bind those by bind_offset(…, 1). GGUF's have the 1 in them.
 //
 // Throws Error(kInvalidModel) where sizes do not fit together.
 void build_decoder(const DecoderConfig& config, WeightSet& weights, ir::Graph& graph);

@@ -10,8 +10,42 @@ namespace {
   return _mm512_div_ps(x, _mm512_add_ps(_mm512_set1_ps(1.0f), e));
 }
 
+// x * sigmoid(2 u), as in plain.cpp.
+[[gnu::target("avx512f"), gnu::always_inline]] inline __m512 gelu_tanh(__m512 x) {
+  const __m512 cube = _mm512_mul_ps(_mm512_mul_ps(x, x), x);
+  const __m512 inner = _mm512_fmadd_ps(_mm512_set1_ps(0.044715f), cube, x);
+  const __m512 e = exp_f32(_mm512_mul_ps(_mm512_set1_ps(-1.5957691216f), inner));
+  return _mm512_div_ps(x, _mm512_add_ps(_mm512_set1_ps(1.0f), e));
+}
+
+// Below 0.5 the series to x^15 (the next term is under 1e-8 of the value), above it
+// 1 - 2 / (1 + exp(2 |x|)) with the sign of x.
+[[gnu::target("avx512f"), gnu::always_inline]] inline __m512 tanh_f32(__m512 x) {
+  constexpr float kSeries[] = {21844.0f / 6081075.0f, -1382.0f / 155925.0f, 62.0f / 2835.0f,
+                               -17.0f / 315.0f,       2.0f / 15.0f,         -1.0f / 3.0f};
+  const __m512 square = _mm512_mul_ps(x, x);
+  __m512 p = _mm512_set1_ps(-929569.0f / 638512875.0f);
+  for (const float term : kSeries) p = _mm512_fmadd_ps(p, square, _mm512_set1_ps(term));
+  const __m512 small = _mm512_fmadd_ps(_mm512_mul_ps(p, square), x, x);
+  const __m512 magnitude = _mm512_abs_ps(x);
+  const __m512 one = _mm512_set1_ps(1.0f);
+  const __m512 e = exp_f32(_mm512_add_ps(magnitude, magnitude));
+  const __m512 large =
+      _mm512_sub_ps(one, _mm512_div_ps(_mm512_set1_ps(2.0f), _mm512_add_ps(one, e)));
+  const __m512i sign = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(INT32_MIN));
+  const __m512 signed_large =
+      _mm512_castsi512_ps(_mm512_or_si512(_mm512_castps_si512(large), sign));
+  const __mmask16 is_small = _mm512_cmp_ps_mask(magnitude, _mm512_set1_ps(0.5f), _CMP_LT_OQ);
+  return _mm512_mask_blend_ps(is_small, signed_large, small);
+}
+
 template <ElementwiseOp kOp>
-[[gnu::target("avx512f"), gnu::always_inline]] inline __m512 apply(__m512 a, __m512 b) {
+[[gnu::target("avx512f"), gnu::always_inline]] inline __m512 apply(__m512 a, __m512 b, __m512 f) {
+  if constexpr (kOp == ElementwiseOp::kGeluTanh) return gelu_tanh(a);
+  if constexpr (kOp == ElementwiseOp::kGeluTanhMul) return _mm512_mul_ps(gelu_tanh(a), b);
+  if constexpr (kOp == ElementwiseOp::kScale) return _mm512_mul_ps(a, f);
+  if constexpr (kOp == ElementwiseOp::kSoftcap)
+    return _mm512_mul_ps(f, tanh_f32(_mm512_div_ps(a, f)));
   if constexpr (kOp == ElementwiseOp::kAdd) return _mm512_add_ps(a, b);
   if constexpr (kOp == ElementwiseOp::kMul) return _mm512_mul_ps(a, b);
   if constexpr (kOp == ElementwiseOp::kSilu) return silu(a);
@@ -19,17 +53,19 @@ template <ElementwiseOp kOp>
 }
 
 template <ElementwiseOp kOp>
-[[gnu::target("avx512f")]] void run_row(const float* a, const float* b, float* y, int64_t dim) {
+[[gnu::target("avx512f")]] void run_row(const float* a, const float* b, float* y, int64_t dim,
+                                        float factor) {
+  const __m512 f = _mm512_set1_ps(factor);
   for (int64_t i = 0; i < dim; i += 16) {
     const __mmask16 mask = first_lanes(dim - i);
     const __m512 va = _mm512_maskz_loadu_ps(mask, a + i);
     __m512 vb = va;
-    if constexpr (kOp != ElementwiseOp::kSilu) vb = _mm512_maskz_loadu_ps(mask, b + i);
-    _mm512_mask_storeu_ps(y + i, mask, apply<kOp>(va, vb));
+    if constexpr (takes_two(kOp)) vb = _mm512_maskz_loadu_ps(mask, b + i);
+    _mm512_mask_storeu_ps(y + i, mask, apply<kOp>(va, vb, f));
   }
 }
 
-using RunRow = void (*)(const float* a, const float* b, float* y, int64_t dim);
+using RunRow = void (*)(const float* a, const float* b, float* y, int64_t dim, float factor);
 
 RunRow row_of(ElementwiseOp op) {
   switch (op) {
@@ -40,14 +76,24 @@ RunRow row_of(ElementwiseOp op) {
     case ElementwiseOp::kSilu:
       return run_row<ElementwiseOp::kSilu>;
     case ElementwiseOp::kSiluMul:
-      break;
+      return run_row<ElementwiseOp::kSiluMul>;
+    case ElementwiseOp::kGeluTanh:
+      return run_row<ElementwiseOp::kGeluTanh>;
+    case ElementwiseOp::kGeluTanhMul:
+      return run_row<ElementwiseOp::kGeluTanhMul>;
+    case ElementwiseOp::kScale:
+      return run_row<ElementwiseOp::kScale>;
+    case ElementwiseOp::kSoftcap:
+      return run_row<ElementwiseOp::kSoftcap>;
+    default:
+      return nullptr;
   }
-  return run_row<ElementwiseOp::kSiluMul>;
 }
 
 }  // namespace
 
-Verdict supports_elementwise_avx512(const ElementwiseDesc&) {
+Verdict supports_elementwise_avx512(const ElementwiseDesc& desc) {
+  if (row_of(desc.op) == nullptr) return Verdict::no("erf has libm's form only");
   return needs_avx512();
 }
 
@@ -57,7 +103,7 @@ void elementwise_avx512(const ElementwiseDesc& desc, const ElementwiseArgs& args
   for_rows(args.stream, args.rows, desc.dim / 2, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const float* b = args.b == nullptr ? nullptr : args.b + r * args.b_stride;
-      run(args.a + r * args.a_stride, b, args.y + r * args.y_stride, desc.dim);
+      run(args.a + r * args.a_stride, b, args.y + r * args.y_stride, desc.dim, desc.factor);
     }
   });
 }

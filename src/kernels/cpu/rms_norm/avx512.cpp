@@ -41,6 +41,13 @@ namespace {
   }
 }
 
+void norm_heads(const RmsNormDesc& desc, const float* x, const float* gamma, float* y) {
+  for (int64_t h = 0; h < desc.heads; ++h, x += desc.dim, y += desc.dim) {
+    const float mean = square(x, desc.dim) / static_cast<float>(desc.dim);
+    scale(x, 1.0f / std::sqrt(mean + desc.eps), gamma, y, desc.dim);
+  }
+}
+
 }  // namespace
 
 Verdict supports_rms_norm_avx512(const RmsNormDesc&) {
@@ -50,20 +57,19 @@ Verdict supports_rms_norm_avx512(const RmsNormDesc&) {
 // y[t,:] = s[t,:] * rsqrt(mean(s[t,:]^2) + eps) * gamma.   x, y: [rows, dim], one row at a time.
 // A row stays in L1 between its two passes: 8 to 16 * dim bytes moved.
 void rms_norm_avx512(const RmsNormDesc& desc, const RmsNormArgs& args) {
-  for_rows(args.stream, args.rows, desc.dim / 6, [&](int64_t begin, int64_t end) {
+  for_rows(args.stream, args.rows, desc.row_dim() / 6, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
-      const float* s = args.x + r * args.x_stride;
-      float squares = 0.0f;
-      if (desc.has_residual) {
-        float* sum = args.sum + r * args.sum_stride;
-        squares = add_and_square(s, args.residual + r * args.residual_stride, sum, desc.dim);
-        s = sum;
-      } else {
-        squares = square(s, desc.dim);
+      const float* x = args.x + r * args.x_stride;
+      float* y = args.y + r * args.y_stride;
+      if (!desc.has_residual) {
+        norm_heads(desc, x, args.gamma, y);
+        continue;
       }
+      float* sum = args.sum + r * args.sum_stride;
+      const float squares =
+          add_and_square(x, args.residual + r * args.residual_stride, sum, desc.dim);
       const float mean = squares / static_cast<float>(desc.dim);
-      const float factor = 1.0f / std::sqrt(mean + desc.eps);
-      scale(s, factor, args.gamma, args.y + r * args.y_stride, desc.dim);
+      scale(sum, 1.0f / std::sqrt(mean + desc.eps), args.gamma, y, desc.dim);
     }
   });
 }

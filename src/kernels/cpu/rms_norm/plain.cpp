@@ -23,7 +23,7 @@ float sum_of_squares(const float* x, int64_t dim) {
 
 // y[t,:] = s[t,:] * rsqrt(mean(s[t,:]^2) + eps) * gamma.   Two passes over a row.
 void rms_norm_plain(const RmsNormDesc& desc, const RmsNormArgs& args) {
-  for_rows(args.stream, args.rows, desc.dim, [&](int64_t begin, int64_t end) {
+  for_rows(args.stream, args.rows, desc.row_dim(), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const float* x = args.x + r * args.x_stride;
       if (desc.has_residual) {
@@ -32,10 +32,12 @@ void rms_norm_plain(const RmsNormDesc& desc, const RmsNormArgs& args) {
         for (int64_t i = 0; i < desc.dim; ++i) sum[i] = x[i] + residual[i];
         x = sum;
       }
-      const float mean = sum_of_squares(x, desc.dim) / static_cast<float>(desc.dim);
-      const float factor = 1.0f / std::sqrt(mean + desc.eps);
       float* y = args.y + r * args.y_stride;
-      for (int64_t i = 0; i < desc.dim; ++i) y[i] = x[i] * factor * args.gamma[i];
+      for (int64_t h = 0; h < desc.heads; ++h, x += desc.dim, y += desc.dim) {
+        const float mean = sum_of_squares(x, desc.dim) / static_cast<float>(desc.dim);
+        const float factor = 1.0f / std::sqrt(mean + desc.eps);
+        for (int64_t i = 0; i < desc.dim; ++i) y[i] = x[i] * factor * args.gamma[i];
+      }
     }
   });
 }
