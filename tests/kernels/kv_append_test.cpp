@@ -6,6 +6,7 @@
 #include "kernels/cpu/kv/codec.h"
 #include "kernels/cpu/rope/turn.h"
 #include "tensor/float_bits.h"
+#include "tests/kernels/broken_steps.h"
 #include "tests/kernels/cases.h"
 #include "tests/kernels/kv_world.h"
 
@@ -220,6 +221,23 @@ TEST(KvAppend, RefusesPagesThatAreNotThere) {
     KvWorld cut(desc, 1, {20});
     cut.tables[0].pop_back();
     EXPECT_THROW(append_all(cut, desc, candidate.name, 20, none, 1), InternalError);
+  }
+}
+
+TEST(KvAppend, RefusesStepsThatAreBroken) {
+  KvAppendDesc desc;
+  static_cast<KvSlotDesc&>(desc) =
+      testing::place_slot(1, 16, 16, {DType::kBf16, 32}, {DType::kBf16, 32}, 8);
+  for (const Candidate& candidate : testing::runnable("kv_append", desc)) {
+    SCOPED_TRACE(candidate.name);
+    KvWorld world(desc, 1, {20, 9});
+    testing::expect_broken_steps_refused(
+        world, desc, [&](const KvAppendDesc& d, const StepView& view) {
+          Rows k(16, 16, 0.0f);
+          Rows v(16, 16, 0.0f);
+          testing::run_op(*testing::prepare("kv_append", d, candidate.name),
+                          {k.operand(), v.operand()}, {}, 1, &view);
+        });
   }
 }
 

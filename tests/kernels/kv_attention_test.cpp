@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/kv/codec.h"
 #include "tensor/float_bits.h"
+#include "tests/kernels/broken_steps.h"
 #include "tests/kernels/cases.h"
 #include "tests/kernels/kv_world.h"
 
@@ -139,8 +140,10 @@ TEST(KvAttention, Cases) {
           attend(world, desc, candidate.name, testing::chunked(world.lengths(), 512), 1);
       expect_right(world, desc, candidate, whole);
       expect_same(whole, of_id.emplace(candidate.numerics, whole).first->second);
-      for (const int64_t chunk : c.integers("chunks")) {
+      const auto chunks = c.integers("chunks");
+      for (const int64_t chunk : chunks) {
         for (const int threads : {1, 2, 3}) {
+          if (chunk != chunks[0] && threads != static_cast<int>(chunk % 3) + 1) continue;
           SCOPED_TRACE(fmt::format("chunk {}, {} threads", chunk, threads));
           expect_same(attend(world, desc, candidate.name, testing::chunked(world.lengths(), chunk),
                              threads),
@@ -205,26 +208,65 @@ TEST(KvAttention, RefusesPagesThatAreNotThere) {
   }
 }
 
-// A window group gives pages behind the window back; their entries may hold anything.
+// A window group gives pages behind the window back; their entries may hold anything. The page at
+// the window's border must be there.
 TEST(KvAttention, NeverLooksBehindTheWindow) {
+  for (const DType storage : {DType::kF32, DType::kBf16, DType::kF8E4M3}) {
+    KvAttentionDesc desc;
+    static_cast<KvSlotDesc&>(desc) =
+        testing::place_slot(1, 32, 32, {storage, 32}, {storage, 32}, 8);
+    desc.heads = 1;
+    desc.mask = AttentionMask::kWindow;
+    desc.window = 10;
+    for (const Candidate& candidate : testing::runnable("kv_attention", desc)) {
+      SCOPED_TRACE(fmt::format("{} {}", candidate.name, dtype_name(storage)));
+      KvWorld world(desc, 1, {300});
+      const Rows whole = attend(world, desc, candidate.name, {{{0, 0, 300}}}, 1);
+      const auto op = testing::prepare("kv_attention", desc, candidate.name);
+      // Tokens [299 - count + 1, 299] see positions from `first` on, pages of 8.
+      for (const int64_t count : {1, 2, 20}) {
+        const int64_t first = 300 - count - 9;
+        const auto run = [&] {
+          world.step({{0, 300 - count, static_cast<int32_t>(count)}},
+                     [&](const StepView& view, const std::vector<int64_t>& rows) {
+                       Rows q = KvWorld::pick(world.q, rows);
+                       Rows y(count, 32, testing::kUntouched);
+                       testing::run_op(*op, {q.operand()}, {y.operand()}, 2, &view);
+                       for (int64_t t = 0; t < count; ++t) {
+                         for (int64_t i = 0; i < 32; ++i) {
+                           EXPECT_EQ(y.at(t, i), whole.at(300 - count + t, i));
+                         }
+                       }
+                     });
+        };
+        const auto table = world.tables[0];
+        for (int64_t page = 0; page < first / 8; ++page) {
+          world.tables[0][static_cast<size_t>(page)] = page % 2 == 0 ? -1 : 1 << 30;
+        }
+        EXPECT_NO_THROW(run());
+        world.tables[0][static_cast<size_t>(first / 8)] = -1;
+        EXPECT_THROW(run(), InternalError);
+        world.tables[0] = table;
+      }
+    }
+  }
+}
+
+TEST(KvAttention, RefusesStepsThatAreBroken) {
   KvAttentionDesc desc;
   static_cast<KvSlotDesc&>(desc) =
-      testing::place_slot(1, 32, 32, {DType::kF32, 32}, {DType::kF32, 32}, 8);
-  desc.heads = 1;
-  desc.mask = AttentionMask::kWindow;
-  desc.window = 10;
+      testing::place_slot(1, 16, 16, {DType::kBf16, 32}, {DType::kBf16, 32}, 8);
+  desc.heads = 2;
+  KvWorld world(desc, 2, {20, 9});
   for (const Candidate& candidate : testing::runnable("kv_attention", desc)) {
     SCOPED_TRACE(candidate.name);
-    KvWorld world(desc, 1, {40});
-    const Rows whole = attend(world, desc, candidate.name, {{{0, 0, 40}}}, 1);
-    world.tables[0][0] = world.tables[0][1] = world.tables[0][2] = -1;  // 39 sees 30 to 39
-    const auto op = testing::prepare("kv_attention", desc, candidate.name);
-    world.step({{0, 39, 1}}, [&](const StepView& view, const std::vector<int64_t>& rows) {
-      Rows q = KvWorld::pick(world.q, rows);
-      Rows y(1, 32, testing::kUntouched);
-      testing::run_op(*op, {q.operand()}, {y.operand()}, 1, &view);
-      for (int64_t i = 0; i < 32; ++i) EXPECT_EQ(y.at(0, i), whole.at(39, i));
-    });
+    testing::expect_broken_steps_refused(
+        world, desc, [&](const KvAttentionDesc& d, const StepView& view) {
+          Rows q(16, 32, 0.0f);
+          Rows y(16, 32, testing::kUntouched);
+          testing::run_op(*testing::prepare("kv_attention", d, candidate.name), {q.operand()},
+                          {y.operand()}, 1, &view);
+        });
   }
 }
 

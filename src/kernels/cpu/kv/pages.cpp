@@ -14,7 +14,7 @@ const KvPages& check_step(const KvSlotDesc& desc, const StepView& step) {
   int32_t rows = 0;
   for (int32_t s = 0; s < step.num_sequences; ++s) {
     KVERN_CHECK(step.token_offset[s] == rows && step.token_offset[s + 1] >= rows &&
-                    step.context_start[s] >= 0 &&
+                    step.context_start[s] >= 0 && pages.table_offset[s] >= 0 &&
                     pages.table_offset[s] <= pages.table_offset[s + 1],
                 "kv: step is broken at sequence {}", s);
     rows = step.token_offset[s + 1];

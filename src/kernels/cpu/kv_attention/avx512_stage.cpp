@@ -85,10 +85,13 @@ load_steps(const KvRange& range, const std::byte* codes, const float* scales, in
 template <QkInput kInput, DType kStorage>
 [[gnu::target("avx512f,avx512bw,avx512vl,avx512bf16"), gnu::always_inline]] inline void turn_block(
     const KvRange& range, const std::byte* const* codes, const float* scales, int64_t groups,
-    int64_t step, int64_t count, float* to) {
+    int64_t step, int64_t count, const std::byte* const* ahead, int64_t num_ahead, float* to) {
+  constexpr int64_t kStepBytes = (kInput == QkInput::kBf16 ? 2 : 1) * kCodeBytes<kStorage>;
   __m512i rows[16];
 #pragma GCC unroll 16
   for (int lane = 0; lane < 16; ++lane) {
+    // Beside each load, not in one go: asked for all at once, they hold up the loads behind them.
+    if (lane < num_ahead) __builtin_prefetch(ahead[lane] + step * kStepBytes, 0, 1);
     rows[lane] = load_steps<kInput, kStorage>(range, codes[lane], scales + lane * groups, step);
   }
   transpose16(rows);
@@ -110,8 +113,8 @@ template <QkInput kInput, DType kStorage>
   const int64_t steps = dot_steps(kInput, range.dim);
   for (int64_t block = from.begin / kLanes; block * kLanes < from.end; ++block) {
     const int64_t first = block * kLanes;
-    ask_ahead(from, from.k, range.token_bytes, first);
     const std::byte* const* codes = from.k + first;
+    const int64_t num_ahead = std::clamp(from.ahead_end - first - kAheadTokens, int64_t{0}, kLanes);
     // Lanes outside [begin, end) repeat a row inside: their scores are never looked at.
     const std::byte* edge[kLanes];
     if (first < from.begin || first + kLanes > from.end) {
@@ -122,8 +125,8 @@ template <QkInput kInput, DType kStorage>
     }
     for (int64_t step = 0; step < steps; step += 16) {
       turn_block<kInput, kStorage>(range, codes, from.k_scale + first * from.k_groups,
-                                   from.k_groups, step, steps - step,
-                                   k + (block * steps + step) * kLanes);
+                                   from.k_groups, step, steps - step, from.k + first + kAheadTokens,
+                                   num_ahead, k + (block * steps + step) * kLanes);
     }
   }
 }

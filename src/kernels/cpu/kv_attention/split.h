@@ -24,6 +24,11 @@ inline int64_t dot_steps(QkInput input, int64_t dim) {
 // buffers (decode at 2,000 tokens, one thread: none 6.9 ms, L1 6.9, L2 4.7; 64 and 128 ahead: 5.0).
 inline constexpr int64_t kAheadTokens = 32;
 
+template <DType kStorage>
+inline constexpr int64_t kCodeBytes = kStorage == DType::kF32                                 ? 4
+                                      : (kStorage == DType::kF16 || kStorage == DType::kBf16) ? 2
+                                                                                              : 1;
+
 // Only [begin, end) of the arrays is set and read, and [end, ahead_end) asked for. Scales are f32
 // already, and 256 times themselves where codes of f8e4m3 are to be read as f16; they are zero from
 // the edges of [begin, end) to those of its blocks.

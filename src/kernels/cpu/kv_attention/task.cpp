@@ -61,9 +61,6 @@ Task::Range Task::seen(int64_t row) const {
 // Rows of scales [position, position + count) of the split, which follow each other in their page.
 void Task::stage_scales(const KvRange& range, const std::byte* from, int64_t position,
                         int64_t count, int64_t groups, float factor, float* to) const {
-  for (int64_t byte = 0; byte < count * range.scale_token_bytes; byte += 64) {
-    __builtin_prefetch(from + byte, 0, 1);
-  }
   count = std::min(count, from_.end - position);
   to += position * groups;
   if (range.scale_token_bytes == 2 * groups) {
@@ -88,6 +85,26 @@ float scale_factor(const KvRange& range, bool as_f16) {
 }
 
 }  // namespace
+
+// Asks for the scales of positions [begin, end), a split ahead: they are few, and lie apart.
+void Task::ask_scales(int64_t begin, int64_t end) const {
+  if (shape_.k_groups == 0 && shape_.v_groups == 0) return;
+  const KvPages& pages = args_.step->kv[static_cast<size_t>(desc_.kv_group)];
+  const auto ask = [&](const KvRange& range, const std::byte* page, int64_t token, int64_t count) {
+    const std::byte* at = range.scales(page, kv_head_, token);
+    for (int64_t byte = 0; byte < count * range.scale_token_bytes; byte += 64) {
+      __builtin_prefetch(at + byte, 0, 1);
+    }
+  };
+  for (int64_t p = begin; p < end;) {
+    const std::byte* page = page_of(pages, tile_.sequence, start_ + p);
+    const int64_t token = (start_ + p) % pages.page_tokens;
+    const int64_t count = std::min(pages.page_tokens - token, end - p);
+    ask(shape_.k, page, token, count);
+    ask(shape_.v, page, token, count);
+    p += count;
+  }
+}
 
 void Task::stage() {
   const KvPages& pages = args_.step->kv[static_cast<size_t>(desc_.kv_group)];
@@ -121,6 +138,7 @@ void Task::stage() {
     }
     p += count;
   }
+  ask_scales(from.end, std::min<int64_t>(left, 2 * kSplitTokens));
   clear_edges(from.begin, from.end, shape_.k_groups, from.k_scale);
   shape_.isa.stage_k(shape_.input, k, from, w_.k, w_.k_scale);
   if (!direct_) shape_.isa.stage_v(v, from, shape_.padded_v, w_.v);

@@ -104,6 +104,7 @@ class Task {
 
   Range seen(int64_t row) const;
   void stage();
+  void ask_scales(int64_t begin, int64_t end) const;
   void stage_scales(const KvRange& range, const std::byte* from, int64_t position, int64_t count,
                     int64_t groups, float factor, float* to) const;
   void run_block(int64_t first, int64_t last, Take take);
