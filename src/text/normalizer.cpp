@@ -40,13 +40,17 @@ std::string replace_matches(const Regex& regex, std::string_view text, std::stri
   return out.append(text.substr(at));
 }
 
-// SentencePiece's remove_extra_whitespaces: none at the ends, one between words.
+// SentencePiece's remove_extra_whitespaces: none at the ends, one between words; at the end its
+// mark counts as one.
 std::string squeeze_spaces(std::string_view text) {
   std::string out;
   for (const char c : text) {
     if (c != ' ' || (!out.empty() && out.back() != ' ')) out.push_back(c);
   }
-  while (out.ends_with(' ')) out.pop_back();
+  constexpr std::string_view kMark = "\u2581";
+  while (out.ends_with(' ') || out.ends_with(kMark)) {
+    out.resize(out.size() - (out.ends_with(' ') ? 1 : kMark.size()));
+  }
   return out;
 }
 
@@ -85,6 +89,12 @@ std::string without_marks(std::string_view text) {
   return out;
 }
 
+bool prepends(const Step& step, Place place) {
+  const auto mode = static_cast<PrependMode>(step.left);
+  return mode == PrependMode::kEverywhere || place == Place::kStart ||
+         (mode == PrependMode::kPieces && place == Place::kInside);
+}
+
 }  // namespace
 
 struct Normalizer::Compiled {
@@ -112,8 +122,7 @@ std::string Normalizer::Compiled::apply(std::string text, Place place) const {
     case StepKind::kStrip:
       return strip(text, step.left != 0, step.right != 0);
     case StepKind::kPrepend:
-      if (text.empty() || (step.left != 0 && place != Place::kStart)) return text;
-      return step.text + text;
+      return !text.empty() && prepends(step, place) ? step.text + text : text;
     case StepKind::kReplace:
       return replace_all(text, step.text, step.with);
     case StepKind::kReplaceRegex:

@@ -11,8 +11,8 @@
 
 namespace kvern::text {
 
-// Where a piece of text stands in the text given to encode().
-enum class Place : uint8_t { kStart, kInside };
+// Where a piece of text stands in the text given to encode(); kToken: it is a verbatim token's own.
+enum class Place : uint8_t { kStart, kInside, kToken };
 
 class Normalizer {
  public:

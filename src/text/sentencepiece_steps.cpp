@@ -1,6 +1,7 @@
 #include "text/sentencepiece_steps.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "text/chars_map.h"
 
@@ -8,6 +9,7 @@ namespace kvern::text {
 namespace {
 
 constexpr const char* kMark = "\u2581";
+constexpr int32_t kAllSpaces = INT32_MAX;
 
 }  // namespace
 
@@ -20,14 +22,19 @@ void set_sentencepiece_steps(const SentencePieceOptions& options, TextModel& mod
   if (options.remove_extra_spaces) model.normalizers.push_back({.kind = StepKind::kSqueezeSpaces});
   if (options.add_space_prefix) {
     model.normalizers.push_back(
-        {.kind = StepKind::kPrepend, .text = " ", .left = options.prefix_at_start_only ? 1 : 0});
+        {.kind = StepKind::kPrepend,
+         .text = " ",
+         .left = static_cast<int32_t>(options.prefix_at_start_only ? PrependMode::kStart
+                                                                   : PrependMode::kPieces)});
   }
   model.normalizers.push_back({.kind = StepKind::kReplace, .text = " ", .with = kMark});
   model.decoders.push_back({.kind = StepKind::kReplace, .text = kMark, .with = " "});
   model.decoders.push_back({.kind = StepKind::kByteFallback});
   model.decoders.push_back({.kind = StepKind::kFuse});
-  if (options.add_space_prefix) {
-    model.decoders.push_back({.kind = StepKind::kStripText, .text = " ", .left = 1});
+  if (options.add_space_prefix || options.remove_extra_spaces) {
+    model.decoders.push_back({.kind = StepKind::kStripText,
+                              .text = " ",
+                              .left = options.remove_extra_spaces ? kAllSpaces : 1});
   }
   model.byte_fallback =
       std::ranges::find(model.token_types, TokenType::kByte) != model.token_types.end();

@@ -60,7 +60,7 @@ SpecialTokens::SpecialTokens(const TextModel& model, const Normalizer& normalize
     if (added.normalized != (kind == Kind::kNormalized)) continue;
     const bool control = model.token_types[added.id] != TokenType::kUserDefined;
     const std::string& text = model.tokens[added.id];
-    insert(added, control, added.normalized ? normalizer.apply(text, Place::kInside) : text);
+    insert(added, control, added.normalized ? normalizer.apply(text, Place::kToken) : text);
   }
 }
 

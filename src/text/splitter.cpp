@@ -24,8 +24,10 @@ std::vector<Part> Splitter::Compiled::parts(std::string_view text) const {
     case StepKind::kSplitRegex: {
       PartCollector collector(text.size());
       Regex::Matcher matcher(*regex, text);
-      for (size_t at = 0; const auto match = matcher.find(at); at = match->end) {
+      size_t at = 0;
+      while (const auto match = matcher.find(at)) {
         collector.add_match(match->begin, match->end);
+        at = match->end;
       }
       return std::move(collector).finish();
     }

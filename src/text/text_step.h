@@ -31,6 +31,11 @@ enum class SplitBehavior : uint8_t {
 
 enum class PrependScheme : uint8_t { kNever = 0, kAlways = 1, kFirst = 2 };
 
+// Where kPrepend puts its text: before every piece of text between verbatim tokens and before the
+// text of those tokens themselves, as `tokenizers` does it; at the start of the whole text alone;
+// before every piece, but not before tokens.
+enum class PrependMode : uint8_t { kEverywhere = 0, kStart = 1, kPieces = 2 };
+
 // Stored as numbers in plans: values never change.
 enum class StepKind : uint8_t {
   // Normalisers.
@@ -41,7 +46,7 @@ enum class StepKind : uint8_t {
   kLowercase = 5,
   kStripAccents = 6,
   kStrip = 7,          // left, right: 1 = strip spaces at that end
-  kPrepend = 8,        // text; left: 1 = only where the whole text begins
+  kPrepend = 8,        // text; left: a PrependMode
   kReplace = 9,        // text -> with; also a decoder
   kReplaceRegex = 10,  // text is a pattern
   kCharsMap = 11,      // text: SentencePiece's compiled map; left: a CharsMapMode

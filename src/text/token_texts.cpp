@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_map>
 
 #include "kvern/error.h"
 #include "text/unicode.h"
@@ -27,7 +28,7 @@ void strip_ends(std::string& text, const Step& step) {
 
 }  // namespace
 
-TokenTexts::TokenTexts(const TextModel& model) {
+TokenTexts::TokenTexts(const TextModel& model, const Normalizer& normalizer) {
   bool fused = false;
   for (const Step& step : model.decoders) {
     if (!is_decoder(step.kind)) {
@@ -51,14 +52,19 @@ TokenTexts::TokenTexts(const TextModel& model) {
   }
   starts_.reserve(model.tokens.size() + 1);
   starts_.push_back(0);
+  std::unordered_map<size_t, std::string> normalized;
+  for (const AddedToken& added : model.added_tokens) {
+    if (!added.normalized || normalizer.empty()) continue;
+    normalized[added.id] = normalizer.apply(model.tokens[added.id], Place::kToken);
+  }
   for (size_t i = 0; i < model.tokens.size(); ++i) {
-    add(model, i);
+    const auto found = normalized.find(i);
+    add(model, i, found == normalized.end() ? model.tokens[i] : found->second);
     starts_.push_back(bytes_.size());
   }
 }
 
-void TokenTexts::add(const TextModel& model, size_t index) {
-  const std::string& token = model.tokens[index];
+void TokenTexts::add(const TextModel& model, size_t index, const std::string& token) {
   const TokenType type = model.token_types[index];
   const bool verbatim =
       type == TokenType::kControl || type == TokenType::kUserDefined || type == TokenType::kUnknown;

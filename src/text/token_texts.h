@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "text/normalizer.h"
 #include "text/text_model.h"
 
 namespace kvern::text {
@@ -15,7 +16,8 @@ class TokenTexts {
  public:
   // Throws Error(kInvalidModel) for a step that is no decoder, Error(kUnsupported) for an order of
   // decoders that would need the end of the text.
-  explicit TokenTexts(const TextModel& model);
+  // Tokens that are sought in normalised text decode to their own normalised text.
+  TokenTexts(const TextModel& model, const Normalizer& normalizer);
 
   std::string_view bytes(int32_t id) const {
     return std::string_view(bytes_).substr(starts_[id], starts_[id + 1] - starts_[id]);
@@ -32,7 +34,7 @@ class TokenTexts {
   void append(int32_t id, bool verbatim, Progress& progress, std::string& out) const;
 
  private:
-  void add(const TextModel& model, size_t index);
+  void add(const TextModel& model, size_t index, const std::string& token);
 
   std::string bytes_;           // of all tokens, joined
   std::vector<size_t> starts_;  // [tokens + 1]

@@ -63,7 +63,7 @@ Tokenizer::State::State(const TextModel& model)
       scanner(lone_scanner(model)),
       raw_specials(model, normalizer, SpecialTokens::Kind::kRaw),
       normalized_specials(model, normalizer, SpecialTokens::Kind::kNormalized),
-      texts(model),
+      texts(model, normalizer),
       types(model.token_types),
       prefix_ids(ids_around(model.prefix_ids, model.add_bos, model.bos_id)),
       suffix_ids(ids_around(model.suffix_ids, model.add_eos, model.eos_id)) {
