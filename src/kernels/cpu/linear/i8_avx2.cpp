@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <array>
 
-#include "kernels/cpu/intrinsics.h"
+#include "kernels/cpu/linear/fma_codes.h"
 #include "kernels/cpu/linear/i8.h"
 #include "kernels/cpu/linear/store_lanes.h"
 
@@ -43,15 +43,6 @@ template <class Word, int kTokens>
     sum[2 * t] = _mm256_add_epi32(sum[2 * t], _mm256_madd_epi16(w0.pairs(q), ones));
     sum[2 * t + 1] = _mm256_add_epi32(sum[2 * t + 1], _mm256_madd_epi16(w1.pairs(q), ones));
   }
-}
-
-[[gnu::target("avx2,f16c"), gnu::always_inline]] inline __m256 load_8(DType type,
-                                                                      const std::byte* from,
-                                                                      int half) {
-  if (type == DType::kF32) {
-    return _mm256_loadu_ps(reinterpret_cast<const float*>(from) + 8 * half);
-  }
-  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from) + half));
 }
 
 // One tile for one block of kTokens tokens. y: [token][16]
