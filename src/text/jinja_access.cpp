@@ -149,7 +149,7 @@ Value subscript(Context& context, const Value& value, const Value& key) {
   return Value::text(context, text.substr(starts[index], starts[index + 1] - starts[index]));
 }
 
-Value path(Context& context, Value value, std::string_view names) {
+Value path(Context& context, Value value, std::string_view names, const Value& otherwise) {
   while (!names.empty()) {
     context.step();
     const size_t dot = names.find('.');
@@ -157,6 +157,7 @@ Value path(Context& context, Value value, std::string_view names) {
     const bool index = !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
     value = index ? attribute(context, value, name)
                   : subscript(context, value, Value::text(context, name));
+    if (value.undefined() && !otherwise.none()) value = otherwise;
     names.remove_prefix(dot == names.npos ? names.size() : dot + 1);
   }
   return value;
@@ -166,7 +167,9 @@ Value slice(Context& context, const Value& value, const SliceBounds& given) {
   if (value.undefined()) {
     context.fail(fmt::format("'{}' is undefined, so it cannot be sliced", value.undefined_name()));
   }
-  if ((!value.list() || value.generator()) && !value.string()) return Value::missing("a slice");
+  if ((!value.list() || value.generator()) && !value.string()) {
+    context.fail(fmt::format("a {} cannot be sliced", value.type_name()));
+  }
   std::vector<uint32_t> starts;  // of a string's characters
   if (value.string()) starts = starts_of(context, *value.string());
   const auto size =

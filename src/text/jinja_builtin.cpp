@@ -37,6 +37,11 @@ std::vector<Parameter> parse_parameters(std::string_view text) {
 
 }  // namespace
 
+const Value& BoundArguments::operator[](size_t i) const {
+  static const Value kMissing;
+  return i < values.size() ? values[i] : kMissing;
+}
+
 int64_t BoundArguments::integer_or(Context& context, size_t i, int64_t otherwise) const {
   if (!given(i) || values[i].none()) return otherwise;
   if (values[i].whole()) return values[i].as_integer();

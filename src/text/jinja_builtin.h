@@ -22,8 +22,9 @@ struct BoundArguments {
   std::vector<Value> values;
   const Arguments& raw;
 
-  const Value& operator[](size_t i) const { return values[i]; }
-  bool given(size_t i) const { return !values[i].undefined(); }
+  // Undefined behind the last, too: a filter may have fewer parameters than the method it calls.
+  const Value& operator[](size_t i) const;
+  bool given(size_t i) const { return !(*this)[i].undefined(); }
   int64_t integer_or(Context& context, size_t i, int64_t otherwise) const;
   std::string string_or(Context& context, size_t i, std::string_view otherwise) const;
 };
@@ -69,8 +70,8 @@ int64_t length_of(Context& context, const Value& value);
 // `value.name` and `value[key]`; Undefined where there is nothing.
 Value attribute(Context& context, const Value& value, const std::string& name);
 Value subscript(Context& context, const Value& value, const Value& key);
-// `a.b.0` of a value.
-Value path(Context& context, Value value, std::string_view names);
+// `a.b.0` of a value; `otherwise` (unless undefined or none) for every part that is not there.
+Value path(Context& context, Value value, std::string_view names, const Value& otherwise = {});
 
 struct SliceBounds {
   Value start, stop, step;  // None where absent

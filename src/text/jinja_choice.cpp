@@ -33,8 +33,7 @@ Value map_attribute(Context& context, const Value& items, const Arguments& given
   const std::string names = to_string(context, attribute);
   std::vector<Value> out;
   for (const Value& item : items.list()->items) {
-    Value value = path(context, item, names);
-    out.push_back(value.undefined() && !missing.undefined() ? missing : std::move(value));
+    out.push_back(path(context, item, names, missing));
   }
   return Value::generator(context, std::move(out));
 }

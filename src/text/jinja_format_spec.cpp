@@ -177,8 +177,7 @@ std::string format_value(Context& context, const Value& value, const FormatSpec&
     if (spec.type != 0 && !real_type) context.fail("a float cannot have this format");
     return real_number(context, spec, value.as_real());
   }
-  const bool plain_bool = value.boolean() && spec.type == 0;
-  if (value.whole() && !plain_bool && spec.type != 's') {
+  if (value.whole() && spec.type != 's') {
     if (spec.type == 'c' || spec.type == 'n') context.unsupported("the format 'c' or 'n'");
     return whole_number(context, spec, value.as_integer());
   }
@@ -191,7 +190,7 @@ std::string format_value(Context& context, const Value& value, const FormatSpec&
                             {Value(None{}), Value(spec.precision), Value(None{})});
     text = *cut.string();
   }
-  return padded(context, spec, std::move(text), value.boolean() ? '>' : '<');
+  return padded(context, spec, std::move(text), '<');
 }
 
 }  // namespace kvern::text::jinja

@@ -267,7 +267,7 @@ class Parser {
 
   Statement print_statement() {
     Statement statement = make(StatementKind::kPrint);
-    statement.value = in_.tuple();
+    statement.value = in_.expression();
     block_end();
     return statement;
   }

@@ -225,7 +225,7 @@ class JsonPrinter {
     std::string quoted = "\"";
     for (size_t at = 0; at < text.size();) {
       const auto byte = static_cast<unsigned char>(text[at]);
-      if (byte < 0x80 || !style_.ensure_ascii) {
+      if (byte < 0x7F || !style_.ensure_ascii) {
         json_byte(quoted, text[at++]);
         continue;
       }

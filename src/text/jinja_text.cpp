@@ -36,6 +36,15 @@ const Builtin* method() {
 template <Name kName>
 constexpr Builtin::Run kMethod = as_method<method<kName>>;
 
+// Unlike the method, it takes any values.
+Value replace(Context& context, const Value& input, Given given) {
+  const auto text = [&](const Value& value) {
+    return Value::text(context, to_string(context, value));
+  };
+  const BoundArguments texts{{text(given[0]), text(given[1]), given[2]}, given.raw};
+  return method<"replace">()->run(context, text(input), texts);
+}
+
 Value as_text(Context& context, const Value& input, Given) {
   return Value::text(context, to_string(context, input));
 }
@@ -176,7 +185,7 @@ constexpr Builtin kFilters[] = {
     {"upper", "", kMethod<"upper">},
     {"lower", "", kMethod<"lower">},
     {"capitalize", "", kMethod<"capitalize">},
-    {"replace", "old! new! count", kMethod<"replace">},
+    {"replace", "old! new! count", replace},
     {"center", "width", kMethod<"center">},
     {"title", "", title},
     {"string", "", as_text},
