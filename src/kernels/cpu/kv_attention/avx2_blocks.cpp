@@ -1,6 +1,6 @@
 // The products: scores, and weighted sums of V staged or straight from its pages. Two vectors by
 // six rows keep 12 of the 16 registers in sums.
-#include <array>
+#include <algorithm>
 #include <utility>
 
 #include "kernels/cpu/kv_attention/avx2.h"
@@ -73,34 +73,47 @@ template <int kRows>
   store_sums(sum, b.padded_dim, out);
 }
 
-// Columns [column, column + 16), some of them beyond the head unless kWhole.
+// Columns [column, column + 16) of positions [begin, end), some of them beyond the head unless
+// kWhole. Positions go by stretches, as in avx512_direct.cpp.
 template <DType kStorage, bool kWhole, int kRows>
-[[gnu::target("avx2,fma,f16c")]] void weigh(const PvDirect& d, int64_t column) {
+[[gnu::target("avx2,fma,f16c")]] void weigh(const PvDirect& d, int64_t column, int64_t begin,
+                                            int64_t end) {
+  float* out = d.out + column;
   __m256 sum[kRows][2];
 #pragma GCC unroll 6
-  for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = _mm256_setzero_ps();
+  for (int r = 0; r < kRows; ++r) {
+    sum[r][0] = _mm256_loadu_ps(out + r * d.padded_dim);
+    sum[r][1] = _mm256_loadu_ps(out + r * d.padded_dim + kHalf);
+  }
   const int64_t group = column / d.range.group;
   const int64_t left = kWhole ? kLanes : d.range.dim - column;
-  for (int64_t p = d.from.begin; p < d.from.end; ++p) {
-    if (column == 0 && (p % kLanes == 0 || p == d.from.begin)) {
-      ask_ahead(d.from, d.from.v, d.range.token_bytes, p / kLanes * kLanes);
-    }
+  const int64_t byte = column * kCodeBytes<kStorage>;
+  const int64_t asked = byte % 64 == 0 ? d.from.ahead_end - kAheadTokens : 0;  // a line once
+  for (int64_t p = begin; p < end; ++p) {
+    if (p < asked) __builtin_prefetch(d.from.v[p + kAheadTokens] + byte, 0, 1);
     const std::byte* codes = d.from.v[p];
     const float* scale = d.from.v_scale + p * d.from.v_groups + group;  // groups: multiples of 16
     weigh_one(sum, d.weights + p, load8<kStorage>(codes, scale, column, left),
               load8<kStorage>(codes, scale, column + kHalf, left - kHalf));
   }
-  store_sums(sum, d.padded_dim, d.out + column);
+  store_sums(sum, d.padded_dim, out);
 }
 
 template <DType kStorage, int... kRows>
 void weigh_all(const PvDirect& d, int64_t rows, std::integer_sequence<int, kRows...>) {
-  using Weigh = void (*)(const PvDirect& direct, int64_t column);
+  using Weigh = void (*)(const PvDirect& direct, int64_t column, int64_t begin, int64_t end);
   static constexpr Weigh kWhole[] = {weigh<kStorage, true, kRows + 1>...};
   static constexpr Weigh kTail[] = {weigh<kStorage, false, kRows + 1>...};
-  int64_t column = 0;
-  for (; column + kLanes <= d.range.dim; column += kLanes) kWhole[rows - 1](d, column);
-  if (column < d.range.dim) kTail[rows - 1](d, column);
+  std::fill_n(d.out, rows * d.padded_dim, 0.0f);
+  for (int64_t begin = d.from.begin; begin < d.from.end;) {
+    const int64_t end = std::min((begin / kAheadTokens + 1) * kAheadTokens, d.from.end);
+    int64_t column = 0;
+    for (; column + kLanes <= d.range.dim; column += kLanes) {
+      kWhole[rows - 1](d, column, begin, end);
+    }
+    if (column < d.range.dim) kTail[rows - 1](d, column, begin, end);
+    begin = end;
+  }
 }
 
 template <int... kRows>

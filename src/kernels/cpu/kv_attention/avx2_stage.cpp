@@ -55,7 +55,8 @@ template <DType kStorage>
                                                  float* k) {
   for (int64_t block = from.begin / kLanes; block * kLanes < from.end; ++block) {
     const int64_t first = block * kLanes;
-    ask_ahead(from, from.k, range.token_bytes, first);
+    const std::byte* const* ahead = from.k + first + kAheadTokens;
+    const int64_t num_ahead = std::clamp(from.ahead_end - first - kAheadTokens, int64_t{0}, kLanes);
     // Lanes outside [begin, end) repeat a row inside: their scores are never looked at.
     const std::byte* codes[kLanes];
     for (int64_t lane = 0; lane < kLanes; ++lane) {
@@ -63,6 +64,10 @@ template <DType kStorage>
     }
     for (int64_t i = 0; i < range.dim; i += 8) {
       float* to = k + (block * range.dim + i) * kLanes;
+      const int64_t byte = i * kCodeBytes<kStorage>;
+      for (int64_t lane = 0; byte % 64 == 0 && lane < num_ahead; ++lane) {
+        __builtin_prefetch(ahead[lane] + byte, 0, 1);
+      }
       for (int64_t half = 0; half < kLanes; half += kHalf) {
         turn_block<kStorage>(range, codes + half, from.k_scale + (first + half) * from.k_groups,
                              from.k_groups, i, to + half);
