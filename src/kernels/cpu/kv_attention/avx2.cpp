@@ -30,6 +30,13 @@ void stage_q(QkInput, const float* q, int64_t dim, float* to) {
   }
 }
 
+// Which of positions [i, i + 8) lie in [begin, end); of most vectors all do.
+[[gnu::target("avx2"), gnu::always_inline]] inline __m256i seen_lanes(int64_t i, int64_t begin,
+                                                                      int64_t end) {
+  if (i >= begin && i + kHalf <= end) return _mm256_set1_epi32(-1);
+  return lanes8(begin - i, end - i);
+}
+
 // The seen of scores[i, i + 8), minus infinity elsewhere.
 [[gnu::target("avx2"), gnu::always_inline]] inline __m256 seen_scores(const float* scores,
                                                                       __m256i seen) {
@@ -43,7 +50,7 @@ void stage_q(QkInput, const float* q, int64_t dim, float* to) {
   if (softcap > 0.0f) cap_row(scores, first, end, softcap);
   __m256 largest = _mm256_set1_ps(-std::numeric_limits<float>::infinity());
   for (int64_t i = first; i < end; i += kHalf) {
-    largest = _mm256_max_ps(largest, seen_scores(scores + i, lanes8(begin - i, end - i)));
+    largest = _mm256_max_ps(largest, seen_scores(scores + i, seen_lanes(i, begin, end)));
   }
   RowTotal total;
   total.max = largest_lane(largest);
@@ -52,7 +59,7 @@ void stage_q(QkInput, const float* q, int64_t dim, float* to) {
   for (int64_t i = first; i < end; i += kLanes) {
     for (int half = 0; half < 2; ++half) {
       const int64_t at = i + half * kHalf;
-      const __m256i seen = lanes8(begin - at, end - at);
+      const __m256i seen = seen_lanes(at, begin, end);
       const __m256 score = seen_scores(scores + at, seen);
       const __m256 weight =
           _mm256_and_ps(exp_f32(_mm256_sub_ps(score, max)), _mm256_castsi256_ps(seen));

@@ -19,8 +19,10 @@ namespace {
   return _mm512_cvtss_f32(exp_f32(_mm512_set1_ps(x)));
 }
 
-inline __mmask16 lanes_between(int64_t begin, int64_t end) {
-  return first_lanes(end) & static_cast<__mmask16>(~first_lanes(begin));
+// Which of positions [i, i + 16) lie in [begin, end); of most vectors all do.
+inline __mmask16 seen_lanes(int64_t i, int64_t begin, int64_t end) {
+  if (i >= begin && i + kLanes <= end) return 0xffff;
+  return first_lanes(end - i) & static_cast<__mmask16>(~first_lanes(begin - i));
 }
 
 [[gnu::target("avx512f,avx512bw,avx512vl")]] void stage_q(QkInput input, const float* q,
@@ -54,7 +56,7 @@ inline __mmask16 lanes_between(int64_t begin, int64_t end) {
   const int64_t first = begin / kLanes * kLanes;
   if (softcap > 0.0f) cap_row(scores, first, end, softcap);
   for (int64_t i = first; i < end; i += kLanes) {
-    const __mmask16 seen = lanes_between(begin - i, end - i);
+    const __mmask16 seen = seen_lanes(i, begin, end);
     largest = _mm512_max_ps(largest, _mm512_mask_loadu_ps(lowest, seen, scores + i));
   }
   RowTotal total;
@@ -62,7 +64,7 @@ inline __mmask16 lanes_between(int64_t begin, int64_t end) {
   const __m512 max = _mm512_set1_ps(total.max);
   __m512 sum = _mm512_setzero_ps();
   for (int64_t i = first; i < end; i += kLanes) {
-    const __mmask16 seen = lanes_between(begin - i, end - i);
+    const __mmask16 seen = seen_lanes(i, begin, end);
     const __m512 score = _mm512_mask_loadu_ps(lowest, seen, scores + i);
     const __m512 weight = _mm512_maskz_mov_ps(seen, exp_f32(_mm512_sub_ps(score, max)));
     _mm512_storeu_ps(scores + i, weight);
