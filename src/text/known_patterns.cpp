@@ -10,11 +10,6 @@
 namespace kvern::text {
 namespace {
 
-struct KnownPattern {
-  std::string_view pattern;
-  Scanner scanner;
-};
-
 constexpr std::string_view kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
@@ -78,6 +73,10 @@ constexpr Named kNames[] = {
 };
 
 }  // namespace
+
+std::span<const KnownPattern> known_patterns() {
+  return kPatterns;
+}
 
 std::optional<Scanner> scanner_of_pattern(std::string_view pattern) {
   for (const KnownPattern& known : kPatterns) {

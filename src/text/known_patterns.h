@@ -2,12 +2,19 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
 #include "text/text_model.h"
 
 namespace kvern::text {
+
+struct KnownPattern {
+  std::string_view pattern;
+  Scanner scanner;
+};
+std::span<const KnownPattern> known_patterns();
 
 // The scanner of a pattern, by equality of every character; nothing for patterns without one.
 std::optional<Scanner> scanner_of_pattern(std::string_view pattern);
