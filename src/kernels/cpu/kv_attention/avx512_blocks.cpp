@@ -29,28 +29,28 @@ template <QkInput kInput, bool kScaled, int kRows, int kBlocks>
   const float* k_scale = kScaled ? b.k_scale + block * b.groups * kLanes : nullptr;
   for (int64_t g = 0; g < b.groups; ++g) {
     __m512 sum[kRows][kBlocks];
-#pragma GCC unroll 6
+#pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 6
+#pragma GCC unroll 8
       for (int c = 0; c < kBlocks; ++c) sum[r][c] = _mm512_setzero_ps();
     }
     const int64_t end = std::min((g + 1) * b.steps_per_group, b.steps);
     for (int64_t step = g * b.steps_per_group; step < end; ++step) {
       __m512 lanes[kBlocks];
-#pragma GCC unroll 6
+#pragma GCC unroll 8
       for (int c = 0; c < kBlocks; ++c) {
         lanes[c] = _mm512_loadu_ps(k + (c * b.steps + step) * kLanes);
       }
-#pragma GCC unroll 6
+#pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) {
         const __m512 q = _mm512_set1_ps(b.q[r * b.steps + step]);
-#pragma GCC unroll 6
+#pragma GCC unroll 8
         for (int c = 0; c < kBlocks; ++c) sum[r][c] = dot_step<kInput>(sum[r][c], q, lanes[c]);
       }
     }
-#pragma GCC unroll 6
+#pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 6
+#pragma GCC unroll 8
       for (int c = 0; c < kBlocks; ++c) {
         if constexpr (kScaled) {
           const __m512 s = _mm512_loadu_ps(k_scale + (c * b.groups + g) * kLanes);
@@ -63,9 +63,9 @@ template <QkInput kInput, bool kScaled, int kRows, int kBlocks>
     }
   }
   const __m512 scale = _mm512_set1_ps(b.scale);
-#pragma GCC unroll 6
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 6
+#pragma GCC unroll 8
     for (int c = 0; c < kBlocks; ++c) {
       _mm512_storeu_ps(b.scores + r * kSplitTokens + (block + c) * kLanes,
                        _mm512_mul_ps(total[r][c], scale));
@@ -73,23 +73,35 @@ template <QkInput kInput, bool kScaled, int kRows, int kBlocks>
   }
 }
 
+// Blocks of positions beside each other: enough sums to hide the latency of a product, at most 24
+// of them in registers. Scaled scores keep two sums each.
+template <bool kScaled>
+constexpr int num_blocks(int rows) {
+  const int sums = kScaled ? 2 * rows : rows;
+  return sums <= 3 ? 8 : sums <= 6 ? 4 : 2;
+}
+
 using Qk = void (*)(const QkBlock& block, int64_t position_block);
 
-template <QkInput kInput, bool kScaled, int kBlocks, int... kRows>
-constexpr std::array<Qk, kBlockRows> qk_table(std::integer_sequence<int, kRows...>) {
-  return {qk<kInput, kScaled, kRows + 1, kBlocks>...};
+template <QkInput kInput, bool kScaled, int... kRows>
+constexpr std::array<Qk, kBlockRows> wide_table(std::integer_sequence<int, kRows...>) {
+  return {qk<kInput, kScaled, kRows + 1, num_blocks<kScaled>(kRows + 1)>...};
+}
+
+template <QkInput kInput, bool kScaled, int... kRows>
+constexpr std::array<Qk, kBlockRows> one_table(std::integer_sequence<int, kRows...>) {
+  return {qk<kInput, kScaled, kRows + 1, 1>...};
 }
 
 template <QkInput kInput, bool kScaled>
 void run_qk(const QkBlock& block, int64_t rows, int64_t begin, int64_t end) {
-  // Scaled sums keep two accumulators per score: half the width, or they spill.
-  constexpr int kWide = kScaled ? 2 : 4;
   constexpr auto kRows = std::make_integer_sequence<int, kBlockRows>();
-  static constexpr auto kWideTable = qk_table<kInput, kScaled, kWide>(kRows);
-  static constexpr auto kOneTable = qk_table<kInput, kScaled, 1>(kRows);
+  static constexpr auto kWide = wide_table<kInput, kScaled>(kRows);
+  static constexpr auto kOne = one_table<kInput, kScaled>(kRows);
   const auto index = static_cast<size_t>(rows - 1);
-  for (; begin + kWide <= end; begin += kWide) kWideTable[index](block, begin);
-  for (; begin < end; ++begin) kOneTable[index](block, begin);
+  const int64_t wide = num_blocks<kScaled>(static_cast<int>(rows));
+  for (; begin + wide <= end; begin += wide) kWide[index](block, begin);
+  for (; begin < end; ++begin) kOne[index](block, begin);
 }
 
 // kRows x 16 * kVectors columns, from `column` on.
@@ -98,27 +110,27 @@ template <int kRows, int kVectors>
   const float* v = b.v + column;
   float* out = b.out + column;
   __m512 sum[kRows][kVectors];
-#pragma GCC unroll 6
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 6
+#pragma GCC unroll 8
     for (int c = 0; c < kVectors; ++c) {
       sum[r][c] = _mm512_loadu_ps(out + r * b.padded_dim + c * kLanes);
     }
   }
   for (int64_t p = b.begin; p < b.end; ++p) {
     __m512 row[kVectors];
-#pragma GCC unroll 6
+#pragma GCC unroll 8
     for (int c = 0; c < kVectors; ++c) row[c] = _mm512_loadu_ps(v + p * b.padded_dim + c * kLanes);
-#pragma GCC unroll 6
+#pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       const __m512 weight = _mm512_set1_ps(b.weights[r * kSplitTokens + p]);
-#pragma GCC unroll 6
+#pragma GCC unroll 8
       for (int c = 0; c < kVectors; ++c) sum[r][c] = _mm512_fmadd_ps(weight, row[c], sum[r][c]);
     }
   }
-#pragma GCC unroll 6
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
-#pragma GCC unroll 6
+#pragma GCC unroll 8
     for (int c = 0; c < kVectors; ++c) {
       _mm512_storeu_ps(out + r * b.padded_dim + c * kLanes, sum[r][c]);
     }
