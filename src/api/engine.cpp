@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <random>
+
+#include "api/context_state.h"
 #include "api/text_tools.h"
 #include "kvern/engine.h"
 
@@ -38,7 +41,33 @@ engine::EngineOptions options_of(const EngineOptions& options) {
   out.weights_memory = options.weights_memory == WeightsMemory::kCopy ? exec::WeightsMemory::kCopy
                                                                       : exec::WeightsMemory::kMap;
   out.verify = options.verify;
+  out.prefix_cache = options.prefix_cache;
   return out;
+}
+
+uint64_t random_seed() {
+  std::random_device random;
+  return uint64_t{random()} << 32 | random();
+}
+
+step::SamplingParams sampling_of(const Sampling& from) {
+  step::SamplingParams out;
+  out.temperature = static_cast<float>(from.temperature);
+  out.top_k = from.top_k;
+  out.top_p = static_cast<float>(from.top_p);
+  out.min_p = static_cast<float>(from.min_p);
+  out.repetition_penalty = static_cast<float>(from.repetition_penalty);
+  out.presence_penalty = static_cast<float>(from.presence_penalty);
+  out.frequency_penalty = static_cast<float>(from.frequency_penalty);
+  out.logit_bias = from.logit_bias;
+  out.seed = from.seed ? *from.seed : random_seed();
+  return out;
+}
+
+Event::Kind kind_of(engine::EventKind kind) {
+  if (kind == engine::EventKind::kToken) return Event::Kind::kToken;
+  if (kind == engine::EventKind::kPromptLogprobs) return Event::Kind::kPromptLogprobs;
+  return Event::Kind::kFinished;
 }
 
 engine::RequestSpec spec_of(const Request& request) {
@@ -48,16 +77,20 @@ engine::RequestSpec spec_of(const Request& request) {
   spec.ignore_eos = request.ignore_eos;
   spec.stop_ids = request.stop_ids;
   spec.stop_strings = request.stop_strings;
-  spec.sampling.temperature = static_cast<float>(request.sampling.temperature);
+  spec.sampling = sampling_of(request.sampling);
+  spec.num_logprobs = request.num_logprobs;
+  spec.prompt_logprobs = request.prompt_logprobs;
   spec.recompute_context = request.recompute_context;
+  spec.use_prefix_cache = request.use_prefix_cache;
+  spec.keep_context = request.keep_context;
   return spec;
 }
 
 }  // namespace
 
-struct ExecutionContext::State {
-  std::shared_ptr<engine::Generation> generation;
-};
+engine::RequestSpec to_spec(const Request& request) {
+  return spec_of(request);
+}
 
 ExecutionContext::ExecutionContext(std::unique_ptr<State> state) : state_(std::move(state)) {}
 ExecutionContext::ExecutionContext(ExecutionContext&&) noexcept = default;
@@ -66,11 +99,16 @@ ExecutionContext::~ExecutionContext() = default;
 
 bool ExecutionContext::next(Event& event) {
   engine::Event from;
-  if (!state_->generation->next(from)) return false;
+  if (state_->generation == nullptr || !state_->generation->next(from)) return false;
   event = {};
-  event.kind =
-      from.kind == engine::EventKind::kToken ? Event::Kind::kToken : Event::Kind::kFinished;
+  event.kind = kind_of(from.kind);
   event.id = from.id;
+  if (event.kind == Event::Kind::kPromptLogprobs) {
+    event.first_position = from.first_position;
+    event.prompt_logprobs = std::move(from.logprobs);
+  } else if (!from.logprobs.empty()) {
+    event.logprobs = std::move(from.logprobs[0]);
+  }
   event.text = std::move(from.text);
   event.reason = reason_of(from.finish_reason);
   event.message = std::move(from.message);
@@ -79,20 +117,22 @@ bool ExecutionContext::next(Event& event) {
 }
 
 void ExecutionContext::cancel() {
-  state_->generation->cancel();
+  if (state_->generation != nullptr) state_->generation->cancel();
 }
 
 std::vector<int32_t> ExecutionContext::ids() const {
-  return state_->generation->ids();
+  return state_->generation == nullptr ? std::vector<int32_t>() : state_->generation->ids();
 }
 
 Timings ExecutionContext::timings() const {
-  const engine::Timings from = state_->generation->timings();
   Timings out;
+  if (state_->generation == nullptr) return out;
+  const engine::Timings from = state_->generation->timings();
   out.queue_ms = from.queue_ms;
   out.prefill_ms = from.prefill_ms;
   out.decode_ms = from.decode_ms;
   out.prompt_tokens = from.prompt_tokens;
+  out.cached_tokens = from.cached_tokens;
   out.answer_tokens = from.answer_tokens;
   out.prefill_tokens_per_second = from.prefill_tokens_per_s();
   out.decode_tokens_per_second = from.decode_tokens_per_s();
@@ -102,12 +142,12 @@ Timings ExecutionContext::timings() const {
 struct Engine::State {
   State(const std::string& path, const EngineOptions& options)
       : file(std::make_shared<const plan::PlanFile>(path)),
-        engine(file, options_of(options)),
+        engine(std::make_shared<engine::Engine>(file, options_of(options))),
         // The engine, which owns the tokenizer, outlives its text tools.
-        text(make_text_tools(file, {std::shared_ptr<void>(), engine.tokenizer()})) {}
+        text(make_text_tools(file, {std::shared_ptr<void>(), engine->tokenizer()})) {}
 
   std::shared_ptr<const plan::PlanFile> file;
-  engine::Engine engine;
+  std::shared_ptr<engine::Engine> engine;  // contexts that outlive it find it gone
   std::unique_ptr<TextTools> text;
 };
 
@@ -122,12 +162,45 @@ Engine Engine::load(const std::string& plan_path, const EngineOptions& options) 
 
 ExecutionContext Engine::submit(const Request& request) {
   auto state = std::make_unique<ExecutionContext::State>();
-  state->generation = state_->engine.submit(spec_of(request));
+  state->engine = state_->engine;
+  if (request.keep_context) state->prompt_ids = request.prompt_ids;
+  state->generation = state_->engine->submit(spec_of(request));
+  state->kept = state->generation->kept();
   return ExecutionContext(std::move(state));
 }
 
+// All or none: what is refused is refused before the first is submitted, since all are alike.
+std::vector<ExecutionContext> Engine::submit(const Request& request, int32_t count) {
+  constexpr int32_t kMaxCount = 128;
+  if (count < 1 || count > kMaxCount) {
+    throw Error(Code::kInvalidRequest,
+                fmt::format("request: {} answers; 1 to {} are possible", count, kMaxCount));
+  }
+  Request one = request;
+  one.sampling.seed = request.sampling.seed ? *request.sampling.seed : random_seed();
+  std::vector<ExecutionContext> out;
+  for (int32_t i = 0; i < count; ++i) {
+    out.push_back(submit(one));
+    ++*one.sampling.seed;
+  }
+  return out;
+}
+
+ExecutionContext Engine::restore(const std::string& path) {
+  engine::RestoredContext restored = state_->engine->restore_context(path);
+  auto state = std::make_unique<ExecutionContext::State>();
+  state->engine = state_->engine;
+  state->kept = std::move(restored.kept);
+  state->context_ids = std::move(restored.ids);
+  return ExecutionContext(std::move(state));
+}
+
+void Engine::flush_prefix_cache() {
+  state_->engine->flush_prefix_cache();
+}
+
 EngineStats Engine::stats() const {
-  const engine::EngineStats from = state_->engine.stats();
+  const engine::EngineStats from = state_->engine->stats();
   EngineStats out;
   out.steps = from.steps;
   out.prefill_tokens = from.prefill_tokens;
@@ -137,9 +210,11 @@ EngineStats Engine::stats() const {
   out.waiting = from.scheduler.waiting;
   out.running = from.scheduler.running;
   out.preemptions = from.scheduler.preemptions;
+  out.prefix_hit_tokens = from.scheduler.prefix_hit_tokens;
   for (const kv::PoolCounts& pages : from.pages) {
     out.pages_total += pages.total;
     out.pages_free += pages.free;
+    out.pages_cached += pages.cached;
     out.pages_leased += pages.leased;
   }
   out.healthy = from.healthy;
@@ -149,7 +224,7 @@ EngineStats Engine::stats() const {
 
 std::string Engine::implementations() const {
   std::string out;
-  for (const exec::InstructionInfo& i : state_->engine.instructions()) {
+  for (const exec::InstructionInfo& i : state_->engine->instructions()) {
     out += fmt::format("{:<32} {:<32} {}\n", i.source, i.implementation, i.numerics);
   }
   return out;

@@ -4,15 +4,23 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
+#include <future>
 #include <mutex>
 #include <system_error>
 #include <thread>
 #include <unordered_map>
 #include <utility>
 
+#include "base/checked.h"
+#include "base/file.h"
+#include "base/log.h"
 #include "run/engine/generation_state.h"
 #include "run/engine/inbox.h"
+#include "run/engine/kept_contexts.h"
+#include "run/engine/kept_handle.h"
 #include "run/engine/load.h"
+#include "run/engine/saved_context.h"
 #include "run/engine/step_loop.h"
 #include "run/engine/text_thread.h"
 #include "run/engine/validate.h"
@@ -26,10 +34,26 @@ RequestLimits limits_of(const EngineParts& parts) {
   out.max_context_length = parts.max_context_length;
   out.kv_capacity_tokens = INT64_MAX;
   for (const kv::GroupConfig& group : parts.kv_groups) {
+    const int64_t window_pages = ceil_div(group.window_tokens, group.page_tokens) + 1;
+    if (group.window_tokens > 0 && group.num_pages >= window_pages) continue;  // of any length
     out.kv_capacity_tokens =
         std::min(out.kv_capacity_tokens, int64_t{group.num_pages} * group.page_tokens);
   }
   out.has_tokenizer = parts.tokenizer != nullptr;
+  return out;
+}
+
+ContextShape shape_of(const EngineParts& parts) {
+  ContextShape out;
+  out.plan_name = parts.plan_name;
+  out.plan_fingerprint = parts.plan_fingerprint;
+  out.layout_hash = parts.layout_hash;
+  out.vocabulary_size = parts.vocabulary_size;
+  out.max_context_length = parts.max_context_length;
+  out.groups = parts.kv_groups;
+  for (size_t g = 0; g < out.groups.size(); ++g) {
+    out.page_bytes.push_back(parts.executor->page_bytes(g));
+  }
   return out;
 }
 
@@ -42,6 +66,8 @@ std::vector<exec::InstructionInfo> instructions_of(const EngineParts& parts) {
 
 struct Engine::State {
   const RequestLimits limits;
+  const ContextShape context_shape;
+  const bool prefix_cache;
   const std::vector<exec::InstructionInfo> instructions;
   const std::vector<int32_t> model_stop_ids;
   const std::shared_ptr<const text::Tokenizer> tokenizer;
@@ -62,6 +88,8 @@ struct Engine::State {
 
   explicit State(EngineParts parts)
       : limits(limits_of(parts)),
+        context_shape(shape_of(parts)),
+        prefix_cache(parts.prefix_cache),
         instructions(instructions_of(parts)),
         model_stop_ids(std::move(parts.model_stop_ids)),
         tokenizer(parts.tokenizer),
@@ -74,6 +102,23 @@ struct Engine::State {
   ~State() {
     inbox->close();
     thread.join();
+  }
+
+  // What `task` gives back or throws. Error(kInternal) when the engine ends before.
+  template <class Task>
+  auto in_engine_thread(Task task) {
+    using Result = decltype(task());
+    auto shared = std::make_shared<std::packaged_task<Result()>>(std::move(task));
+    std::future<Result> result = shared->get_future();
+    if (!inbox->post_command([shared] { (*shared)(); })) {
+      throw Error(Code::kInternal, "engine: it has ended");
+    }
+    shared.reset();
+    try {
+      return result.get();
+    } catch (const std::future_error&) {
+      throw Error(Code::kInternal, "engine: it ended, or failed, before its turn came");
+    }
   }
 
   void run();
@@ -142,6 +187,8 @@ void Engine::State::handle(Inbox::Content& content) {
   for (const Inbox::Finished& finished : content.finished) {
     scheduler.finish(finished.seq, finished.reason, "");
   }
+  for (const kv::SeqId seq : content.dropped) scheduler.drop_context(seq);
+  for (const std::function<void()>& command : content.commands) command();
   if (!content.fault.empty() && loop.healthy()) loop.fail(content.fault, Code::kInternal);
   if (!loop.healthy()) {
     scheduler.finish_all(sched::FinishReason::kFailed, loop.fault(), loop.fault_code());
@@ -155,7 +202,9 @@ void Engine::State::deliver() {
     if (it == generations.end()) continue;  // it has failed already
     GenerationState& generation = *it->second;
     // Events come out after the step that a sequence started in: its prefill is most of that step.
-    if (event.kind == sched::EventKind::kStarted) generation.note_started(step_began);
+    if (event.kind == sched::EventKind::kStarted) {
+      generation.note_started(step_began, event.cached_tokens);
+    }
     if (event.kind == sched::EventKind::kFinished) {
       generations.erase(it);
     } else if (generation.note_posted(event.kind)) {
@@ -167,6 +216,7 @@ void Engine::State::deliver() {
 
 void Engine::State::shut_down() {
   loop.scheduler().finish_all(sched::FinishReason::kCancelled, "");
+  loop.scheduler().drop_all_contexts();
   while (loop.run_step() != StepOutcome::kIdle) {  // the last releases
   }
   deliver();
@@ -200,21 +250,32 @@ Engine::Engine(EngineParts parts) try : state_(std::make_unique<State>(std::move
 
 Engine::~Engine() = default;
 
-std::shared_ptr<Generation> Engine::submit(RequestSpec spec) {
+void Engine::check(const RequestSpec& spec) const {
   validate(spec, state_->limits);
-  {
-    const std::scoped_lock lock(state_->stats_mutex);
-    if (!state_->stats.healthy) {
-      throw Error(state_->fault_code,
-                  "engine: unhealthy since: " + state_->stats.fault + "; load the plan again");
-    }
+  if (spec.base != nullptr && !spec.base->belongs_to(*state_->inbox)) {
+    throw Error(Code::kInvalidRequest, "request: the kept context is another engine's");
   }
+  const std::scoped_lock lock(state_->stats_mutex);
+  if (!state_->stats.healthy) {
+    throw Error(state_->fault_code,
+                "engine: unhealthy since: " + state_->stats.fault + "; load the plan again");
+  }
+}
+
+std::shared_ptr<Generation> Engine::submit(RequestSpec spec) {
+  check(spec);
+  if (!state_->prefix_cache) spec.use_prefix_cache = false;
+  std::shared_ptr<const KeptHandle> base = std::move(spec.base);
   std::vector<std::string> stop_strings = std::move(spec.stop_strings);
   sched::Request request = to_request(std::move(spec), state_->limits, state_->model_stop_ids);
   request.id = kv::SeqId(state_->next_seq.fetch_add(1));
   auto generation = std::make_shared<GenerationState>(request.id, request.prompt_ids.size(),
                                                       std::move(stop_strings), state_->inbox);
-  auto handle = std::make_shared<GenerationHandle>(generation);
+  if (base != nullptr) request.base = base->seq();
+  request.base_use = std::move(base);
+  std::shared_ptr<const KeptHandle> kept;
+  if (request.keep_context) kept = std::make_shared<KeptHandle>(request.id, state_->inbox);
+  auto handle = std::make_shared<GenerationHandle>(generation, std::move(kept));
   state_->inbox->submit({std::move(request), std::move(generation)});
   return handle;
 }
@@ -236,6 +297,48 @@ void Engine::score(std::vector<int32_t> ids, std::vector<int32_t> rows, const On
                 std::span(event.logits).subspan(r * vocabulary, vocabulary));
     }
   }
+}
+
+void Engine::save_context(const KeptHandle& kept, std::vector<int32_t> ids,
+                          const std::string& path) {
+  if (!kept.belongs_to(*state_->inbox)) {
+    throw Error(Code::kInvalidRequest, "save: the kept context is another engine's");
+  }
+  const ContextShape& shape = state_->context_shape;
+  const ExportedContext pages = state_->in_engine_thread(
+      [&] { return export_context(state_->loop, shape, kept.seq(), ids); });
+  if (pages.computed == 0) {
+    log::warn("context '{}': its pages went to others; it is saved as {} tokens alone", path,
+              ids.size());
+  }
+  SavedContext context{std::move(ids), pages.computed, pages_of(shape, pages.computed)};
+  std::span<const std::byte> rest = pages.bytes;
+  for (size_t g = 0; g < context.pages.size(); ++g) {
+    const auto size = static_cast<size_t>(context.pages[g].num_pages * shape.page_bytes[g]);
+    context.pages[g].bytes = rest.first(size);
+    rest = rest.subspan(size);
+  }
+  write_saved_context(path, shape, context);
+}
+
+RestoredContext Engine::restore_context(const std::string& path) {
+  const MappedFile file(path);
+  SavedContext context = parse_saved_context(file.bytes(), path, state_->context_shape);
+  auto kept = std::make_shared<KeptHandle>(kv::SeqId(state_->next_seq.fetch_add(1)), state_->inbox);
+  const bool room =
+      state_->in_engine_thread([&] { return import_context(state_->loop, kept->seq(), context); });
+  if (!room) {
+    log::warn("context '{}': {} tokens are computed again when it goes on", path,
+              context.ids.size());
+  }
+  return {std::move(context.ids), std::move(kept)};
+}
+
+void Engine::flush_prefix_cache() {
+  state_->in_engine_thread([this] {
+    state_->loop.pages().flush_cache();
+    state_->publish_stats();
+  });
 }
 
 EngineStats Engine::stats() const {

@@ -33,6 +33,7 @@ struct EngineOptions {
   exec::WeightsMemory weights_memory = exec::WeightsMemory::kMap;
   bool verify = false;         // sums the weights before anything runs
   bool deterministic = false;  // no meaning on the CPU, which always is
+  bool prefix_cache = true;
 };
 
 struct RequestSpec {
@@ -43,8 +44,15 @@ struct RequestSpec {
   std::vector<std::string> stop_strings;  // are not part of the text
   step::SamplingParams sampling;
   bool recompute_context = false;  // --no-kv-cache
+  bool use_prefix_cache = true;
+  bool keep_context = false;
+  // A kept context of this engine that prompt_ids begin with, or with a part of: it goes on in its
+  // pages. With the last reference its own hold on them ends.
+  std::shared_ptr<const KeptHandle> base;
   step::Purpose purpose = step::Purpose::kSample;
   std::vector<int32_t> export_rows;  // kExport: ascending positions of the prompt
+  int32_t num_logprobs = -1;         // these two as kvern::Request
+  bool prompt_logprobs = false;
 };
 
 struct EngineStats {
@@ -68,6 +76,15 @@ struct EngineParts {
   std::vector<int32_t> model_stop_ids;
   int64_t vocabulary_size = 0;
   int64_t max_context_length = 0;
+  bool prefix_cache = true;
+  std::string plan_name;  // these three: of saved contexts
+  uint64_t plan_fingerprint = 0;
+  uint64_t layout_hash = 0;
+};
+
+struct RestoredContext {
+  std::vector<int32_t> ids;
+  std::shared_ptr<const KeptHandle> kept;
 };
 
 class Engine {
@@ -81,7 +98,7 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // Throws Error(kInvalidRequest) for ids outside the vocabulary, a prompt that is empty or too
-  // long and sampling that is not there yet; Error(kDevice | kInternal) when unhealthy.
+  // long and sampling out of range; Error(kDevice | kInternal) when unhealthy.
   std::shared_ptr<Generation> submit(RequestSpec spec);
 
   // Teacher-forced logits through normal steps: on_logits(position, logits [vocabulary]) for every
@@ -89,6 +106,18 @@ class Engine {
   // Error(kInvalidRequest | kInternal | kDevice | …), the code of the event, when it fails.
   using OnLogits = std::function<void(int32_t position, std::span<const float> logits)>;
   void score(std::vector<int32_t> ids, std::vector<int32_t> rows, const OnLogits& on_logits);
+
+  // Throws as submit, before anything happens.
+  void check(const RequestSpec& spec) const;
+
+  // `ids` is the context as its user sees it: what the pages hold of it goes to the file. A context
+  // that gave up its pages is saved as ids alone, with a warning, and computed again when restored.
+  // Throws Error(kIo | kNotFound | kInvalidArgument | kDevice).
+  void save_context(const KeptHandle& kept, std::vector<int32_t> ids, const std::string& path);
+  // All pages or none: where there is no room for them they are computed again when wanted. Throws
+  // as PlanFile, and Error(kInvalidArgument) for another plan's.
+  RestoredContext restore_context(const std::string& path);
+  void flush_prefix_cache();
 
   EngineStats stats() const;
   // Waits until nothing waits or runs and both threads have nothing to do.

@@ -34,9 +34,16 @@ GenerationState::GenerationState(kv::SeqId seq, size_t prompt_tokens,
       prompt_tokens_(prompt_tokens),
       submitted_(Clock::now()) {}
 
-void GenerationState::note_started(Clock::time_point at) {
+void GenerationState::note_started(Clock::time_point at, int64_t cached_tokens) {
   const std::scoped_lock lock(mutex_);
-  if (started_ == Clock::time_point()) started_ = at;
+  if (started_ != Clock::time_point()) return;
+  started_ = at;
+  cached_tokens_ = cached_tokens;
+}
+
+bool GenerationState::ended() const {
+  const std::scoped_lock lock(mutex_);
+  return complete_;
 }
 
 void GenerationState::note_token(int32_t id, Clock::time_point at) {
@@ -78,6 +85,7 @@ bool GenerationState::note_posted(sched::EventKind kind) {
   const std::scoped_lock lock(mutex_);
   if (kind == sched::EventKind::kToken) in_flight_ += kTokenCost;
   if (kind == sched::EventKind::kLogits) in_flight_ += kLogitsCost;
+  if (kind == sched::EventKind::kPromptLogprobs) in_flight_ += kPromptLogprobsCost;
   paused_ |= in_flight_ >= kPauseAt;
   return paused_;
 }
@@ -97,6 +105,7 @@ bool GenerationState::next(Event& event) {
     events_.pop_front();
     if (event.kind == EventKind::kToken) in_flight_ -= kTokenCost;
     if (event.kind == EventKind::kLogits) in_flight_ -= kLogitsCost;
+    if (event.kind == EventKind::kPromptLogprobs) in_flight_ -= kPromptLogprobsCost;
     resume = paused_ && in_flight_ <= kResumeAt;
     if (resume) paused_ = false;
   }
@@ -125,6 +134,7 @@ Timings GenerationState::timings() const {
   out.prefill_ms = ms_between(started_, first_token_);
   out.decode_ms = ms_between(first_token_, last_token_);
   out.prompt_tokens = static_cast<int64_t>(prompt_tokens_);
+  out.cached_tokens = cached_tokens_;
   out.answer_tokens = static_cast<int64_t>(ids_.size());
   return out;
 }

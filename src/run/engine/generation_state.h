@@ -30,7 +30,7 @@ class GenerationState {
   void fail(Code code, const char* message) noexcept;
 
   // By the engine thread: when the step began that holds its first tokens. Later calls are ignored.
-  void note_started(Clock::time_point at);
+  void note_started(Clock::time_point at, int64_t cached_tokens);
   // By the engine thread, before it posts an event: true when the consumer is so far behind that
   // the sequence should wait. Counted here and not in the queue, because the text thread may lag.
   bool note_posted(sched::EventKind kind);
@@ -41,12 +41,14 @@ class GenerationState {
   void cancel();
   std::vector<int32_t> ids() const;
   Timings timings() const;
+  bool ended() const;
 
  private:
-  // Units of waiting work: a token counts 1, a block of logits (megabytes) 128.
+  // Units of waiting work: a token counts 1, a block of logits (megabytes) 128, a chunk's
+  // log-probabilities 16.
   static constexpr int kPauseAt = 256;
   static constexpr int kResumeAt = 64;
-  static constexpr int kTokenCost = 1, kLogitsCost = 128;
+  static constexpr int kTokenCost = 1, kLogitsCost = 128, kPromptLogprobsCost = 16;
 
   const kv::SeqId seq_;
   const std::vector<std::string> stop_strings_;
@@ -60,13 +62,16 @@ class GenerationState {
   bool complete_ = false;  // the last event was pushed
   std::vector<int32_t> ids_;
   size_t prompt_tokens_;
+  int64_t cached_tokens_ = 0;
   Clock::time_point submitted_, started_, first_token_, last_token_;
 };
 
 // What submit() hands out: its end is the request's end.
 class GenerationHandle final : public Generation {
  public:
-  explicit GenerationHandle(std::shared_ptr<GenerationState> state) : state_(std::move(state)) {}
+  explicit GenerationHandle(std::shared_ptr<GenerationState> state,
+                            std::shared_ptr<const KeptHandle> kept = nullptr)
+      : kept_(std::move(kept)), state_(std::move(state)) {}
   ~GenerationHandle() override { state_->cancel(); }
   GenerationHandle(const GenerationHandle&) = delete;
   GenerationHandle& operator=(const GenerationHandle&) = delete;
@@ -75,8 +80,11 @@ class GenerationHandle final : public Generation {
   void cancel() override { state_->cancel(); }
   std::vector<int32_t> ids() const override { return state_->ids(); }
   Timings timings() const override { return state_->timings(); }
+  bool ended() const override { return state_->ended(); }
+  std::shared_ptr<const KeptHandle> kept() const override { return kept_; }
 
  private:
+  std::shared_ptr<const KeptHandle> kept_;  // goes after the request was cancelled
   std::shared_ptr<GenerationState> state_;
 };
 

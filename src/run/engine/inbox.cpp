@@ -5,14 +5,15 @@
 namespace kvern::engine {
 
 template <class Change>
-void Inbox::change(Change change_content) {
+bool Inbox::change(Change change_content) {
   {
     const std::scoped_lock lock(mutex_);
-    if (closed_) return;
+    if (closed_) return false;
     change_content(content_);
     idle_ = false;
   }
   came_.notify_one();
+  return true;
 }
 
 void Inbox::submit(Submitted submitted) {
@@ -25,6 +26,14 @@ void Inbox::finish(kv::SeqId seq, sched::FinishReason reason) {
 
 void Inbox::flow_changed(kv::SeqId seq) {
   change([&](Content& content) { content.flow.push_back(seq); });
+}
+
+void Inbox::drop_context(kv::SeqId seq) {
+  change([&](Content& content) { content.dropped.push_back(seq); });
+}
+
+bool Inbox::post_command(std::function<void()> command) {
+  return change([&](Content& content) { content.commands.push_back(std::move(command)); });
 }
 
 void Inbox::report_fault(const std::string& what) {

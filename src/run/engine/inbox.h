@@ -3,6 +3,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -26,12 +27,15 @@ class Inbox {
   };
   struct Content {
     std::vector<Submitted> submitted;
-    std::vector<Finished> finished;  // cancels, and stop strings that were met
-    std::vector<kv::SeqId> flow;     // whose queue filled or drained
-    std::string fault;               // the text thread cannot go on: why
+    std::vector<Finished> finished;               // cancels, and stop strings that were met
+    std::vector<kv::SeqId> flow;                  // whose queue filled or drained
+    std::vector<kv::SeqId> dropped;               // kept contexts that nobody uses any more
+    std::vector<std::function<void()>> commands;  // to be run in the engine thread, between steps
+    std::string fault;                            // the text thread cannot go on: why
     bool closed = false;
     bool empty() const {
-      return submitted.empty() && finished.empty() && flow.empty() && fault.empty() && !closed;
+      return submitted.empty() && finished.empty() && flow.empty() && dropped.empty() &&
+             commands.empty() && fault.empty() && !closed;
     }
   };
 
@@ -40,6 +44,9 @@ class Inbox {
   void submit(Submitted submitted);
   void finish(kv::SeqId seq, sched::FinishReason reason);
   void flow_changed(kv::SeqId seq);
+  void drop_context(kv::SeqId seq);
+  // False when the engine has ended: it will not be run.
+  bool post_command(std::function<void()> command);
   void report_fault(const std::string& what);
   void close();
 
@@ -50,7 +57,7 @@ class Inbox {
 
  private:
   template <class Change>
-  void change(Change change_content);
+  bool change(Change change_content);
 
   std::mutex mutex_;
   std::condition_variable came_, became_idle_;

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/checked.h"
+#include "base/host_memory.h"
 #include "device/cpu/cpu_device.h"
-#include "run/exec/host_memory.h"
 
 namespace kvern::engine {
 namespace {
@@ -42,11 +42,35 @@ sched::SchedulerOptions scheduler_options(const plan::Plan& plan, const EngineOp
   return out;
 }
 
+// What the KV groups cost: those that keep everything by the token, window groups once and for all.
+struct KvCost {
+  int64_t token_bytes = 0;
+  int64_t window_bytes = 0;
+};
+
+int64_t window_pages(const plan::KvGroup& group, int32_t max_sequences, int32_t chunk_tokens) {
+  const int64_t seen = int64_t{group.window_tokens} - 1 + chunk_tokens;
+  return max_sequences * (ceil_div(seen, group.page_tokens) + 1);
+}
+
+KvCost kv_cost(const plan::Plan& plan, int32_t max_sequences, int32_t chunk_tokens) {
+  KvCost cost;
+  for (const plan::KvGroup& group : plan.kv_layout.groups()) {
+    if (group.retention == plan::Retention::kWindow) {
+      cost.window_bytes += window_pages(group, max_sequences, chunk_tokens) * group.page_bytes;
+    } else {
+      cost.token_bytes += ceil_div(group.page_bytes, group.page_tokens);
+    }
+  }
+  cost.token_bytes = std::max<int64_t>(1, cost.token_bytes);
+  return cost;
+}
+
 // Tokens of KV memory: as asked; else every sequence at full length, in half of memory at most.
-int64_t capacity_tokens(const plan::Plan& plan, const EngineOptions& options,
-                        int32_t max_sequences) {
-  const int64_t memory = exec::physical_memory_bytes();
-  const int64_t token_bytes = std::max<int64_t>(1, plan.kv_layout.bytes_per_token());
+int64_t capacity_tokens(const plan::Plan& plan, const EngineOptions& options, int32_t max_sequences,
+                        int32_t chunk_tokens) {
+  const int64_t memory = physical_memory_bytes();
+  const auto [token_bytes, window_bytes] = kv_cost(plan, max_sequences, chunk_tokens);
   if (options.kv_capacity_tokens < 0 || options.kv_capacity_tokens > memory / token_bytes) {
     throw Error(Code::kOutOfMemory,
                 fmt::format("engine: {} tokens of KV capacity need {} bytes each; this machine has "
@@ -56,19 +80,21 @@ int64_t capacity_tokens(const plan::Plan& plan, const EngineOptions& options,
   if (options.kv_capacity_tokens > 0) return options.kv_capacity_tokens;
   const int64_t longest = plan.profile.context_length.max;
   return std::max<int64_t>(
-      1, std::min(max_sequences * longest, exec::free_memory_bytes() / 2 / token_bytes));
+      1, std::min(max_sequences * longest, (free_memory_bytes() / 2 - window_bytes) / token_bytes));
 }
 
 std::vector<kv::GroupConfig> kv_groups(const plan::Plan& plan, int64_t tokens,
-                                       int32_t max_sequences) {
+                                       int32_t max_sequences, int32_t chunk_tokens) {
   std::vector<kv::GroupConfig> out;
   for (const plan::KvGroup& group : plan.kv_layout.groups()) {
+    const int32_t window = group.retention == plan::Retention::kWindow ? group.window_tokens : 0;
     // Every sequence may leave its last page unfilled.
-    const int64_t pages = ceil_div(tokens, group.page_tokens) + max_sequences - 1;
+    int64_t pages = ceil_div(tokens, group.page_tokens) + max_sequences - 1;
+    if (window > 0) pages = std::min(pages, window_pages(group, max_sequences, chunk_tokens));
     if (pages > INT32_MAX) {
       throw Error(Code::kOutOfMemory, fmt::format("engine: {} KV pages; ask for fewer", pages));
     }
-    out.push_back({static_cast<int32_t>(pages), group.page_tokens, 0});
+    out.push_back({static_cast<int32_t>(pages), group.page_tokens, window});
   }
   return out;
 }
@@ -89,11 +115,17 @@ EngineParts load_parts(std::shared_ptr<const plan::PlanFile> file, const EngineO
   EngineParts parts;
   parts.scheduler = scheduler_options(plan, options);
   const int32_t max_sequences = parts.scheduler.max_sequences;
-  parts.kv_groups = kv_groups(plan, capacity_tokens(plan, options, max_sequences), max_sequences);
+  const int32_t chunk_tokens = parts.scheduler.prefill_chunk_tokens;
+  parts.kv_groups = kv_groups(plan, capacity_tokens(plan, options, max_sequences, chunk_tokens),
+                              max_sequences, chunk_tokens);
   if (!plan.text.empty()) parts.tokenizer = std::make_shared<const text::Tokenizer>(plan.text);
   parts.model_stop_ids = stop_ids(plan);
   parts.vocabulary_size = plan.vocabulary_size;
   parts.max_context_length = plan.profile.context_length.max;
+  parts.prefix_cache = options.prefix_cache;
+  parts.plan_name = plan.model_name.empty() ? plan.family : plan.model_name;
+  parts.plan_fingerprint = file->fingerprint();
+  parts.layout_hash = plan.kv_layout.hash();
 
   exec::PlanExecutorOptions exec_options;
   exec_options.weights_memory = options.weights_memory;

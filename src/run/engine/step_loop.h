@@ -35,7 +35,9 @@ class StepLoop {
 
   sched::Scheduler& scheduler() { return scheduler_; }
   const sched::Scheduler& scheduler() const { return scheduler_; }
+  kv::PagePool& pages() { return pages_; }
   const kv::PagePool& pages() const { return pages_; }
+  exec::Executor& executor() { return *executor_; }
   const exec::Executor& executor() const { return *executor_; }
   const StepCounters& counters() const { return counters_; }
   bool healthy() const { return healthy_; }

@@ -92,7 +92,7 @@ void TextThread::handle(sched::Event& event, Clock::time_point at) {
     case sched::EventKind::kStarted:
       return;  // noted by the engine thread, which knows when the step began
     case sched::EventKind::kToken:
-      on_token(answer, event.token, at);
+      on_token(answer, event, at);
       if (answer.stops.hit()) answers_.erase(it);
       return;
     case sched::EventKind::kLogits: {
@@ -102,24 +102,34 @@ void TextThread::handle(sched::Event& event, Clock::time_point at) {
       out.logits = std::move(event.logits);
       return answer.generation->push(std::move(out));
     }
+    case sched::EventKind::kPromptLogprobs: {
+      Event out;
+      out.kind = EventKind::kPromptLogprobs;
+      out.first_position = event.first_row;
+      out.logprobs = std::move(event.logprobs);
+      return answer.generation->push(std::move(out));
+    }
     case sched::EventKind::kFinished:
       on_finished(answer, event);
       answers_.erase(it);
   }
 }
 
-void TextThread::on_token(Answer& answer, int32_t id, Clock::time_point at) {
-  answer.generation->note_token(id, at);
+// The id and its log-probability go out at once; its text when no stop string can begin in it.
+void TextThread::on_token(Answer& answer, sched::Event& event, Clock::time_point at) {
+  answer.generation->note_token(event.token, at);
   Event out;
-  out.id = id;
-  if (answer.detokenizer) out.text = answer.stops.push(answer.detokenizer->push(id));
+  out.id = event.token;
+  out.logprobs = std::move(event.logprobs);
+  if (answer.detokenizer) out.text = answer.stops.push(answer.detokenizer->push(event.token));
   answer.generation->push(std::move(out));
   if (!answer.stops.hit()) return;
   Event end;
   end.kind = EventKind::kFinished;
   end.finish_reason = FinishReason::kStop;
-  answer.generation->push(std::move(end));
+  // Before the consumer knows: what it asks next of a kept context comes after.
   inbox_->finish(answer.generation->seq(), FinishReason::kStop);
+  answer.generation->push(std::move(end));
 }
 
 void TextThread::on_finished(Answer& answer, sched::Event& event) {

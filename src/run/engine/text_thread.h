@@ -48,7 +48,7 @@ class TextThread {
   void handle(Message& message);
   void break_down(const Message& message, const char* what) noexcept;
   void handle(sched::Event& event, Clock::time_point at);
-  void on_token(Answer& answer, int32_t id, Clock::time_point at);
+  void on_token(Answer& answer, sched::Event& event, Clock::time_point at);
   void on_finished(Answer& answer, sched::Event& event);
 
   const std::shared_ptr<const text::Tokenizer> tokenizer_;

@@ -175,6 +175,12 @@ void Scheduler::drop_context(SeqId id) {
   std::erase_if(kept_, [id](const KeptContext& context) { return context.id == id; });
 }
 
+void Scheduler::drop_all_contexts() {
+  for (const SequencePtr& sequence : running_) sequence->keeps = false;
+  for (const SequencePtr& sequence : waiting_) sequence->keeps = false;
+  for (const KeptContext& context : std::exchange(kept_, {})) to_release_.push_back(context.id);
+}
+
 void Scheduler::drop_ended() {
   const auto ended = [](const SequencePtr& sequence) { return sequence->ended; };
   std::erase_if(running_, ended);

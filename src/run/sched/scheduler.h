@@ -74,6 +74,7 @@ class Scheduler {
 
   // The context's pages go back; one that still runs is not kept. An unknown id is ignored.
   void drop_context(SeqId id);
+  void drop_all_contexts();
   // Null when it gave its pages up, or still runs. Valid until the next call that is not const.
   const KeptContext* kept(SeqId id) const;
   // Its pages are the pool's already.

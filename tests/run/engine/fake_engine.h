@@ -33,9 +33,11 @@ struct FakeEngine {
 };
 
 inline FakeEngine make_fake_engine(int32_t num_pages = 64,
-                                   std::shared_ptr<const text::Tokenizer> tokenizer = nullptr) {
+                                   std::shared_ptr<const text::Tokenizer> tokenizer = nullptr,
+                                   std::vector<kv::GroupConfig> groups = {}) {
   EngineParts parts;
-  parts.kv_groups = {{num_pages, 4, 0}, {num_pages, 16, 0}};
+  parts.kv_groups = std::move(groups);
+  if (parts.kv_groups.empty()) parts.kv_groups = {{num_pages, 4, 0}, {num_pages, 16, 0}};
   auto executor =
       std::make_unique<testing::FakeExecutor>(parts.kv_groups, fake_next, kFakeVocabulary);
   testing::FakeExecutor* raw = executor.get();
