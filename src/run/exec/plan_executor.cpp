@@ -7,9 +7,9 @@
 
 #include "base/check.h"
 #include "base/checked.h"
+#include "base/host_memory.h"
 #include "run/exec/arena.h"
 #include "run/exec/check_program.h"
-#include "run/exec/host_memory.h"
 #include "run/exec/sampler.h"
 #include "run/exec/step_inputs.h"
 #include "run/exec/weight_store.h"

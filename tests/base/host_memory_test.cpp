@@ -1,4 +1,4 @@
-#include "run/exec/host_memory.h"
+#include "base/host_memory.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace kvern::exec {
+namespace kvern {
 namespace {
 
 namespace fs = std::filesystem;
@@ -69,4 +69,4 @@ TEST_F(HostMemoryTest, WithoutFilesItIsPhysicalMemory) {
 }
 
 }  // namespace
-}  // namespace kvern::exec
+}  // namespace kvern

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-namespace kvern::exec {
+namespace kvern {
 
 // Where the system says so; tests give folders of their own.
 struct MemoryFiles {
@@ -18,4 +18,4 @@ int64_t physical_memory_bytes();
 // not count.
 int64_t free_memory_bytes(const MemoryFiles& files = {});
 
-}  // namespace kvern::exec
+}  // namespace kvern

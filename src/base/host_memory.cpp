@@ -1,4 +1,4 @@
-#include "run/exec/host_memory.h"
+#include "base/host_memory.h"
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-namespace kvern::exec {
+namespace kvern {
 namespace {
 
 std::optional<int64_t> read_number(const std::string& path) {
@@ -99,4 +99,4 @@ int64_t free_memory_bytes(const MemoryFiles& files) {
   return std::max<int64_t>(0, left);
 }
 
-}  // namespace kvern::exec
+}  // namespace kvern
