@@ -6,6 +6,7 @@
 
 #include "compile/import/gguf/import.h"
 #include "compile/import/gguf/reader.h"
+#include "compile/import/hf/import.h"
 #include "kvern/error.h"
 
 namespace kvern::import {
@@ -19,17 +20,17 @@ const char* other_format(std::span<const std::byte> bytes) {
     return "a GGML file older than GGUF; convert the model again";
   }
   if (head.starts_with("PK\x03\x04")) return "a zip archive or a PyTorch checkpoint";
-  if (head.size() > 8 && head[8] == '{') return "a safetensors file; not supported yet";
+  if (head.size() > 8 && head[8] == '{') return "a safetensors file; give the folder it lies in";
   if (head.starts_with("\x08")) return "perhaps an ONNX file; not supported yet";
   return nullptr;
 }
 
 // Parts that know nothing of files (the tokenizer, the graph's schemas) leave the file's name to
 // us.
-ImportedModel import_named(std::span<const std::byte> bytes, const std::string& path,
-                           const LoadOptions& options) {
+template <class Import>
+ImportedModel import_named(const std::string& path, Import import) {
   try {
-    return gguf::import_bytes(bytes, path, options);
+    return import();
   } catch (const InternalError&) {
     throw;
   } catch (const Error& error) {
@@ -44,19 +45,18 @@ ImportedModel import_named(std::span<const std::byte> bytes, const std::string& 
 ImportedModel load(const std::string& path, const LoadOptions& options) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
-    throw Error(Code::kUnsupported,
-                fmt::format("model '{}' is a folder; Hugging Face folders are not supported yet, "
-                            "give a GGUF file",
-                            path));
+    return import_named(path, [&] { return hf::import_folder(path, options); });
   }
   auto file = std::make_shared<MappedFile>(path);
   if (!gguf::looks_like_gguf(file->bytes())) {
     const char* found = other_format(file->bytes());
     throw Error(Code::kInvalidModel,
-                fmt::format("model '{}' is no GGUF file ({}); give a GGUF file of version 2 or 3",
+                fmt::format("model '{}' is no GGUF file ({}); give a GGUF file of version 2 or "
+                            "3, or a Hugging Face folder",
                             path, found != nullptr ? found : "its first bytes are not known"));
   }
-  ImportedModel model = import_named(file->bytes(), path, options);
+  ImportedModel model =
+      import_named(path, [&] { return gguf::import_bytes(file->bytes(), path, options); });
   model.files.push_back(std::move(file));
   return model;
 }

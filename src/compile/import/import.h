@@ -29,6 +29,15 @@ struct TensorNote {
   std::string note;  // "unused: …", "" when plainly taken
 };
 
+// What the model's makers sample with. temperature 0: they propose greedy decoding.
+struct GenerationDefaults {
+  double temperature = 0.0;
+  double top_p = 1.0;
+  int64_t top_k = 0;  // 0: all
+  double min_p = 0.0;
+  double repetition_penalty = 1.0;
+};
+
 struct ImportedModel {
   ir::Graph graph;
   text::TextModel text;                            // empty when the files hold no tokenizer
@@ -43,6 +52,7 @@ struct ImportedModel {
   int64_t num_parameters = 0;
   int64_t max_context_length = 0;  // what the model was trained for
   std::vector<int32_t> stop_ids;
+  GenerationDefaults generation;
   std::vector<TensorNote> tensors;
   std::vector<std::string> warnings;
 };
@@ -52,7 +62,8 @@ struct LoadOptions {
   std::function<void(uint64_t, uint64_t)> progress;
 };
 
-// Recognises the format by content. Throws Error(kNotFound | kIo | kInvalidModel | kUnsupported).
+// A GGUF file, or a Hugging Face folder (config.json, safetensors). Recognises the format by
+// content. Throws Error(kNotFound | kIo | kInvalidModel | kUnsupported).
 ImportedModel load(const std::string& path, const LoadOptions& options = {});
 
 }  // namespace kvern::import

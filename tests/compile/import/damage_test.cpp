@@ -63,7 +63,8 @@ TEST(Import, OtherFilesAreNamed) {
     load(KVERN_TEST_DATA "/golden");
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Code::kUnsupported);
+    EXPECT_EQ(error.code(), Code::kNotFound);
+    EXPECT_THAT(error.what(), testing::HasSubstr("holds no config.json"));
   }
   EXPECT_THROW(load("/nowhere/x.gguf"), Error);
 }

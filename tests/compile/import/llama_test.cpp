@@ -91,8 +91,8 @@ TEST(Llama, MissingSurplusAndMisshapenTensorsAreNamed) {
   builder.f32("blk.0.attn_q_norm.weight", {4});
   EXPECT_THAT(outcome(builder), HasSubstr("blk.0.attn_q_norm.weight"));
   builder = one_layer_llama();
-  builder.f32("rope_freqs.weight", {2});
-  EXPECT_THAT(outcome(builder), HasSubstr("unsupported"));
+  builder.f32("rope_freqs.weight", {3});
+  EXPECT_THAT(outcome(builder), HasSubstr("'rope_freqs.weight' is F32 [3]; F32 [2] is wanted"));
   builder = one_layer_llama();
   builder.count("llama.feed_forward_length", 24);
   EXPECT_THAT(outcome(builder), HasSubstr("has shape [16, 8], but the model's configuration asks "
@@ -108,9 +108,9 @@ TEST(Llama, MissingSurplusAndMisshapenTensorsAreNamed) {
 
 TEST(Llama, WhatChangesTheResultIsRefusedByName) {
   GgufBuilder builder = one_layer_llama();
-  builder.string("llama.rope.scaling.type", "yarn");
+  builder.string("llama.rope.scaling.type", "longrope");
   EXPECT_THAT(outcome(builder), HasSubstr("unsupported"));
-  EXPECT_THAT(outcome(builder), HasSubstr("yarn"));
+  EXPECT_THAT(outcome(builder), HasSubstr("longrope"));
   builder.string("llama.rope.scaling.type", "none");
   EXPECT_EQ(outcome(builder), "ok");
   builder.count("llama.attention.sliding_window", 4096);
@@ -119,14 +119,36 @@ TEST(Llama, WhatChangesTheResultIsRefusedByName) {
   builder.count("llama.expert_count", 8);
   EXPECT_THAT(outcome(builder), HasSubstr("8 experts"));
   builder = one_layer_llama();
-  builder.real("llama.rope.scale_linear", 2);
-  EXPECT_THAT(outcome(builder), HasSubstr("rope scaling"));
-  builder = one_layer_llama();
   builder.count("llama.rope.dimension_count", 2);
   EXPECT_THAT(outcome(builder), HasSubstr("rotary positions over 2 of 4"));
   builder = one_layer_llama();
   builder.string("general.architecture", "mamba");
   EXPECT_THAT(outcome(builder), HasSubstr("architecture 'mamba' is not supported; known: llama"));
+}
+
+TEST(Llama, ScalingsOfTheRopeReachTheGraph) {
+  const auto graph_of = [](const GgufBuilder& builder) {
+    const std::string text = ir::print(import_built(builder).graph);
+    return text.substr(text.find("  weight"));  // sources lie elsewhere in other files
+  };
+  const std::string plain = graph_of(one_layer_llama());
+  GgufBuilder builder = one_layer_llama();
+  builder.real("llama.rope.scale_linear", 2);
+  const std::string linear = graph_of(builder);
+  EXPECT_NE(linear, plain);
+  builder = one_layer_llama();
+  builder.string("llama.rope.scaling.type", "linear");
+  builder.real("llama.rope.scaling.factor", 2);
+  EXPECT_EQ(graph_of(builder), linear);
+  builder.string("llama.rope.scaling.type", "none");
+  EXPECT_EQ(graph_of(builder), plain);
+  builder.string("llama.rope.scaling.type", "yarn");
+  const std::string yarn = graph_of(builder);
+  EXPECT_NE(yarn, plain);
+  EXPECT_NE(yarn, linear);
+  builder = one_layer_llama();
+  builder.f32("rope_freqs.weight", {2});  // 0.25 each
+  EXPECT_THAT(graph_of(builder), HasSubstr("literal(0.25, 0.25)"));
 }
 
 TEST(Llama, HeadsThatDoNotFitAreRefused) {

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "base/hash.h"
 #include "compile/import/families/family.h"
 #include "compile/import/gguf/reader.h"
 #include "compile/import/gguf/tokenizer.h"
+#include "compile/import/source_hash.h"
 
 namespace kvern::import::gguf {
 namespace {
@@ -17,35 +17,11 @@ const Family& family_of(const File& file) {
   const Family* family = family_of_gguf(architecture);
   if (family != nullptr) return *family;
   std::vector<std::string_view> known;
-  for (const Family& each : all_families()) known.emplace_back(each.gguf_architecture);
+  for (const Family& each : all_families()) {
+    if (each.gguf_architecture != nullptr) known.emplace_back(each.gguf_architecture);
+  }
   unsupported(file.name, fmt::format("architecture '{}' is not supported; known: {}",
                                      shown(architecture), fmt::join(known, ", ")));
-}
-
-void update(Hasher& hasher, std::string_view text) {
-  hasher.update(std::as_bytes(std::span(text)));
-}
-
-// Over names, types, shapes and bytes of all tensors in the file's order; not over offsets, so that
-// other metadata or padding leaves it alone.
-std::string hash_tensors(const File& file, std::span<const std::byte> bytes,
-                         const LoadOptions& options) {
-  constexpr uint64_t kChunkBytes = 8 << 20;
-  uint64_t total = 0;
-  for (const ir::WeightSource& tensor : file.tensors) total += tensor.bytes;
-  uint64_t done = 0;
-  Hasher hasher;
-  for (const ir::WeightSource& tensor : file.tensors) {
-    update(hasher, fmt::format("{}\n{}\n{}\n", tensor.name, static_cast<int>(tensor.type),
-                               to_string(tensor.shape)));
-    for (uint64_t at = 0; at < tensor.bytes; at += kChunkBytes) {
-      const uint64_t length = std::min(kChunkBytes, tensor.bytes - at);
-      hasher.update(bytes.subspan(tensor.offset + at, length));
-      done += length;
-      if (options.progress) options.progress(done, total);
-    }
-  }
-  return hex64(hasher.digest());
 }
 
 void refuse_surplus(const File& file, const WeightSet& weights) {
@@ -122,7 +98,7 @@ ImportedModel import_bytes(std::span<const std::byte> bytes, const std::string& 
     model.num_parameters += num_elements(tensor.shape);
   }
   model.tensors = note_tensors(model.graph);
-  model.source_hash = hash_tensors(file, bytes, options);
+  model.source_hash = hash_tensors(file.tensors, {{bytes}}, options.progress);
   return model;
 }
 

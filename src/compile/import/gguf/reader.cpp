@@ -150,6 +150,7 @@ File read(std::span<const std::byte> bytes, const std::string& name) {
   Cursor cursor(bytes, name);
   File file;
   file.name = name;
+  file.bytes = bytes;
   file.version = read_version(cursor);
   const uint64_t num_tensors = cursor.count(kMinTensorBytes, "the number of tensors");
   const uint64_t num_entries = cursor.count(kMinMetadataBytes, "the number of metadata entries");
