@@ -115,7 +115,7 @@ TEST_F(ApiTest, ImpossibleRequestsSayWhy) {
   EXPECT_EQ(submit([](Request& r) { r.prompt_ids = {1, -1}; }), Code::kInvalidRequest);
   EXPECT_EQ(submit([](Request& r) { r.prompt_ids = {1 << 20}; }), Code::kInvalidRequest);
   EXPECT_EQ(submit([](Request& r) { r.prompt_ids.assign(100000, 1); }), Code::kInvalidRequest);
-  EXPECT_EQ(submit([](Request& r) { r.sampling.temperature = 0.7; }), Code::kUnsupported);
+  EXPECT_EQ(submit([](Request& r) { r.sampling.temperature = -0.7; }), Code::kInvalidRequest);
 }
 
 TEST_F(ApiTest, PlansTellWhatTheyHold) {

@@ -107,9 +107,6 @@ TEST(Engine, RefusesInTheCallersThread) {
   refuses(spec_of({1, -1}, 1), Code::kInvalidRequest);
   refuses(spec_of({1}, -1), Code::kInvalidRequest);
   refuses(spec_of(Ids(1000, 1), 1), Code::kInvalidRequest);  // more than all pages hold
-  RequestSpec warm = spec_of({1}, 1);
-  warm.sampling.temperature = 0.7f;
-  refuses(warm, Code::kUnsupported);
   RequestSpec stop = spec_of({1}, 1);
   stop.stop_strings = {"x"};  // no tokenizer
   refuses(stop, Code::kInvalidRequest);
