@@ -85,6 +85,11 @@ plan::Plan describe(const import::ImportedModel& model, const BuildRequest& requ
   plan.num_parameters = model.num_parameters;
   plan.text = model.text;
   plan.generation.stop_ids = model.stop_ids;
+  plan.generation.temperature = model.generation.temperature;
+  plan.generation.top_p = model.generation.top_p;
+  plan.generation.top_k = model.generation.top_k;
+  plan.generation.min_p = model.generation.min_p;
+  plan.generation.repetition_penalty = model.generation.repetition_penalty;
   plan.profile = profile_of(model, request);
   return plan;
 }
@@ -96,6 +101,9 @@ BuildResult build(const BuildRequest& request) {
   check_plan_path(request);
   import::ImportedModel model =
       import::load(request.model_path, {phase(request.progress, "reading")});
+  // Before the passes too: linears are joined where their weights will be stored alike, not where
+  // the file happens to keep them alike.
+  quantize::apply(model.graph, request.weights);
   const auto pass_reports = passes::run_pipeline(model.graph);
   auto weight_notes = quantize::apply(model.graph, request.weights);
 

@@ -58,11 +58,15 @@ TEST(GraphText, EveryRecipeOperationAndStorageIsKept) {
   weight "w" f32[6, 256] store i8 g16 f32 = concat_rows(unpermute("a", 2), "b")
   weight "row" f32[2, 256] store i4 row f16 min = "b"
   weight "one" f32[3] store f32 = literal(1, -0.1, 3e-08)
+  weight "slice" f32[1, 256] store bf16 = slice_rows("b", 1, 1)
+  weight "part" f32[2, 256] store i8 g16 f32 = head_part("a", 1, 2, 1)
+  weight "turned" f32[256, 2] store bf16 = transpose("b")
+  weight "more" f32[3] store f32 = offset(literal(1, 2, 3), 0.5)
 }
 )";
   const Graph graph = parse(text);
   EXPECT_EQ(print(graph), text);
-  ASSERT_EQ(graph.weights.size(), 3u);
+  ASSERT_EQ(graph.weights.size(), 7u);
   EXPECT_EQ(graph.weights[0].storage, (QuantFormat{DType::kI8, 16, DType::kF32, false}));
   EXPECT_EQ(graph.weights[1].storage, (QuantFormat{DType::kI4, 0, DType::kF16, true}));
   EXPECT_EQ(graph.weights[2].recipe.nodes[0].values[1], static_cast<double>(-0.1f));
@@ -142,7 +146,15 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{"graph \"t\" {\n weight \"w\" f32[2] store i8 x32 f16 = literal(1, 2)\n}",
                 "expected a group"},
         Refused{"graph \"t\" {\n weight \"w\" f32[2] store f32 = unpermute(literal(1, 2), 2)\n}",
-                "2 rows are not 2 heads of an even size"}));
+                "2 rows are not 2 heads of an even size"},
+        Refused{
+            "graph \"t\" {\n weight \"w\" f32[2] store f32 = slice_rows(literal(1, 2), 1, 2)\n}",
+            "2 rows from row 1 are not among 2"},
+        Refused{
+            "graph \"t\" {\n weight \"w\" f32[2] store f32 = head_part(literal(1, 2), 1, 2, 2)\n}",
+            "have no part 2 of 2"},
+        Refused{"graph \"t\" {\n weight \"w\" f32[2] store f32 = transpose(literal(1, 2))\n}",
+                "has no transpose"}));
 
 TEST(GraphText, DeepRecipesAreRefusedNotFollowed) {
   std::string text = "graph \"t\" {\n weight \"w\" f32[2] store f32 = ";

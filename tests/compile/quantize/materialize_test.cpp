@@ -72,6 +72,66 @@ TEST(Materialize, VectorsConcatenateByElement) {
   EXPECT_EQ(stored.codes.size(), 24u);
 }
 
+// A fused matrix of 2 heads, 3 parts and 2 rows a head; element (r, c) is 10 r + c.
+int32_t add_fused(SourceFile& source) {
+  std::vector<float> values;
+  for (int row = 0; row < 12; ++row) {
+    for (int col = 0; col < 3; ++col) values.push_back(static_cast<float>(10 * row + col));
+  }
+  return source.add_f32("fused", {12, 3}, values);
+}
+
+std::vector<float> made(SourceFile& source, const Shape& shape, std::vector<ir::RecipeNode> nodes) {
+  const ir::Weight weight{"w", shape, {std::move(nodes)}, {}};
+  const Files files = source.files();
+  const std::vector<float> out = materialize_f32(source.graph, weight, files);
+  // What is stored as f32 is what is read.
+  const kernels::CodedRows stored = materialize(source.graph, weight, files);
+  EXPECT_EQ(std::memcmp(stored.codes.data(), out.data(), out.size() * sizeof(float)), 0);
+  return out;
+}
+
+TEST(Materialize, PartsOfFusedTensors) {
+  SourceFile source;
+  const int32_t fused = add_fused(source);
+  ir::RecipeNode slice = node(ir::RecipeOp::kSliceRows, {0});
+  slice.first_row = 4;
+  slice.num_rows = 2;
+  EXPECT_EQ(made(source, {2, 3}, {leaf(fused), slice}),
+            (std::vector<float>{40, 41, 42, 50, 51, 52}));
+  ir::RecipeNode part = node(ir::RecipeOp::kHeadPart, {0}, 2);
+  part.parts = 3;
+  part.part = 1;
+  EXPECT_EQ(made(source, {4, 3}, {leaf(fused), part}),
+            (std::vector<float>{20, 21, 22, 30, 31, 32, 80, 81, 82, 90, 91, 92}));
+  const int32_t bias = source.add_f32("bias", {4}, {1, 2, 3, 4});
+  slice.first_row = 1;
+  EXPECT_EQ(made(source, {2}, {leaf(bias), slice}), (std::vector<float>{2, 3}));
+}
+
+TEST(Materialize, TransposedTensorsAndTheirParts) {
+  SourceFile source;
+  const int32_t fused = add_fused(source);
+  ir::RecipeNode slice = node(ir::RecipeOp::kSliceRows, {1});
+  slice.first_row = 2;
+  slice.num_rows = 1;
+  EXPECT_EQ(made(source, {1, 12}, {leaf(fused), node(ir::RecipeOp::kTranspose, {0}), slice}),
+            (std::vector<float>{2, 12, 22, 32, 42, 52, 62, 72, 82, 92, 102, 112}));
+  const uint16_t halves[] = {f32_to_bf16(1), f32_to_bf16(2), f32_to_bf16(3), f32_to_bf16(4)};
+  const int32_t small = source.add("small", ir::SourceType::kBf16, {2, 2},
+                                   std::string(reinterpret_cast<const char*>(halves), 8));
+  EXPECT_EQ(made(source, {2, 2}, {leaf(small), node(ir::RecipeOp::kTranspose, {0})}),
+            (std::vector<float>{1, 3, 2, 4}));
+}
+
+TEST(Materialize, OffsetsAreAddedToVectors) {
+  SourceFile source;
+  const int32_t gamma = source.add_f32("gamma", {3}, {-0.5f, 0, 0.25f});
+  ir::RecipeNode offset = node(ir::RecipeOp::kOffset, {0});
+  offset.values = {1};
+  EXPECT_EQ(made(source, {3}, {leaf(gamma), offset}), (std::vector<float>{0.5f, 1, 1.25f}));
+}
+
 TEST(Materialize, LiteralsHoldTheirValues) {
   SourceFile source;
   ir::RecipeNode literal;
