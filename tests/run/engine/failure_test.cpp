@@ -96,14 +96,19 @@ class PageLoser final : public exec::Executor {
     step::StepResult result;
     for (const step::SequenceInput& part : batch.sequences) {
       const_cast<kv::PageTable&>(lease.table(part.seq)).groups[0].pop_back();
-      result.sequences.push_back({part.seq, 1, {}});
+      step::SequenceResult& one = result.sequences.emplace_back();
+      one.seq = part.seq;
+      one.sampled = 1;
     }
     return result;
   }
+  int64_t page_bytes(size_t) const override { return 0; }
+  void export_page(size_t, kv::PageId, std::span<std::byte>) override {}
+  void import_page(size_t, kv::PageId, std::span<const std::byte>) override {}
 };
 
 TEST(EngineFailure, LostPagesAreFoundAtTheLatestWhenIdle) {
-  StepLoop loop(std::make_unique<PageLoser>(), {{8, 4, 0}}, {32, 8, 8, 8, {4}});
+  StepLoop loop(std::make_unique<PageLoser>(), {{8, 4, 0}}, {32, 8, 8, 8});
   sched::Request request;
   request.id = kv::SeqId(1);
   request.prompt_ids = {1, 2, 3};
