@@ -52,6 +52,8 @@ TokenTexts::TokenTexts(const TextModel& model, const Normalizer& normalizer) {
   }
   starts_.reserve(model.tokens.size() + 1);
   starts_.push_back(0);
+  size_t limit = 1 << 20;  // as in add(), for all together
+  for (const std::string& token : model.tokens) limit += 64 * token.size();
   std::unordered_map<size_t, std::string> normalized;
   for (const AddedToken& added : model.added_tokens) {
     if (!added.normalized || normalizer.empty()) continue;
@@ -60,6 +62,12 @@ TokenTexts::TokenTexts(const TextModel& model, const Normalizer& normalizer) {
   for (size_t i = 0; i < model.tokens.size(); ++i) {
     const auto found = normalized.find(i);
     add(model, i, found == normalized.end() ? model.tokens[i] : found->second);
+    if (bytes_.size() > limit) {
+      throw Error(Code::kInvalidModel,
+                  fmt::format("tokenizer: its decoders make more than {} bytes of its tokens; the "
+                              "model is damaged",
+                              limit));
+    }
     starts_.push_back(bytes_.size());
   }
 }

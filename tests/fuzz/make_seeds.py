@@ -5,6 +5,7 @@ would take hours to find. Standard library only.
     tests/fuzz/make_seeds.py
 """
 
+import json
 import pathlib
 import struct
 
@@ -68,6 +69,83 @@ def gguf(version, matrix_type):
     return out + bytes(-len(out) % 32) + data
 
 
+def token(index, content, **flags):
+    names = ("single_word", "lstrip", "rstrip", "normalized", "special")
+    return {"id": index, "content": content, **{name: flags.get(name, False) for name in names}}
+
+
+def tokenizer_json(kind):
+    """A tokenizer.json with one of everything that its kind knows."""
+    added = [token(0, "<s>", special=True), token(1, "WORD", single_word=True, normalized=True),
+             token(2, "<mask>", lstrip=True, rstrip=True)]
+    base = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added}
+    pieces = ["<s>", "WORD", "<mask>", "<unk>", "a", "b", "ab", "e", "l", "ll", "\u2581", "\u2581a"]
+    vocab = {piece: index for index, piece in enumerate(pieces)}
+    bpe = {"type": "BPE", "dropout": None, "unk_token": "<unk>", "fuse_unk": True,
+           "vocab": vocab, "merges": ["a b"], "ignore_merges": False}
+    if kind == "bytes":
+        split = {"type": "Split", "pattern": {"Regex": "\\p{L}+|\\s+"}, "behavior": "Isolated",
+                 "invert": False}
+        level = {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True,
+                 "use_regex": True}
+        post = {"type": "TemplateProcessing",
+                "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}},
+                           {"Sequence": {"id": "A", "type_id": 0}}],
+                "pair": [], "special_tokens": {"<s>": {"id": "<s>", "ids": [0], "tokens": ["<s>"]}}}
+        return {**base, "normalizer": {"type": "NFC"},
+                "pre_tokenizer": {"type": "Sequence", "pretokenizers": [split, level]},
+                "post_processor": post, "decoder": level, "model": bpe}
+    replace = {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}
+    back = {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}
+    strip = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
+    if kind == "sentencepiece":
+        for byte in range(256):
+            vocab[f"<0x{byte:02X}>"] = len(vocab)
+        steps = [{"type": "Prepend", "prepend": "\u2581"}, {"type": "Lowercase"}, replace]
+        return {**base, "normalizer": {"type": "Sequence", "normalizers": steps},
+                "pre_tokenizer": {"type": "Digits", "individual_digits": True},
+                "post_processor": None,
+                "decoder": {"type": "Sequence", "decoders": [back, {"type": "ByteFallback"},
+                                                             {"type": "Fuse"}, strip]},
+                "model": {**bpe, "byte_fallback": True}}
+    steps = [{"type": "Nmt"}, {"type": "NFKD"}, {"type": "StripAccents"},
+             {"type": "Strip", "strip_left": True, "strip_right": False},
+             {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}]
+    space = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": True}
+    splits = [{"type": "WhitespaceSplit"}, {"type": "Punctuation", "behavior": "Contiguous"}, space]
+    return {**base, "normalizer": {"type": "Sequence", "normalizers": steps},
+            "pre_tokenizer": {"type": "Sequence", "pretokenizers": splits},
+            "post_processor": None, "decoder": space,
+            "model": {"type": "Unigram", "unk_id": 3, "byte_fallback": False,
+                      "vocab": [[piece, -1.5 * index] for index, piece in enumerate(pieces)]}}
+
+
+def varint(value):
+    out = b""
+    while value > 127:
+        out += bytes([value & 127 | 128])
+        value >>= 7
+    return out + bytes([value])
+
+
+def message(field, data):
+    return varint(field << 3 | 2) + varint(len(data)) + data
+
+
+def tokenizer_model(model_type):
+    """A SentencePiece model: 1 Unigram, 2 BPE with byte fallback."""
+    pieces = [("<unk>", 0, 2), ("<s>", 0, 3), ("</s>", 0, 3), ("WORD", 0, 4)]
+    pieces += [(f"<0x{byte:02X}>", 0, 6) for byte in (range(256) if model_type == 2 else [])]
+    pieces += [(piece, -float(index), 1) for index, piece in
+               enumerate(["\u2581", "a", "b", "ab", "\u2581a", "e", "l", "ll", "o"])]
+    out = b""
+    for piece, score, kind in pieces:
+        out += message(1, message(1, piece.encode()) + b"\x15" + struct.pack("<f", score)
+                       + b"\x18" + varint(kind))
+    out += message(2, b"\x18" + varint(model_type) + varint(35 << 3) + varint(model_type == 2))
+    return out + message(3, message(1, b"identity") + b"\x18\x01\x20" + varint(model_type == 1))
+
+
 def write(name, data):
     path = SEEDS / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -84,6 +162,19 @@ PIECES = ("{%- set ns = namespace(n=0) -%}{% for i in range(3) %}{% set ns.n = n
           "{{ ['a', 'b'] | join(', ') }}{{ messages | length }}{{ messages[0] | tojson }}")
 
 
+def saved_context(ids, computed):
+    """For the shape of saved_context_fuzz.cpp; its sums are 0: the fuzzer does not look at them."""
+    groups = [(0, -(-computed // 4), 16)]
+    first = max(0, computed - 6 + 1) // 4
+    groups.append((first, -(-computed // 4) - first, 24))
+    header = struct.pack("<QI4sQI", 1, 4, b"fuzz", 2, len(ids)) + struct.pack(f"<{len(ids)}i", *ids)
+    header += struct.pack("<qI", computed, len(groups))
+    header += b"".join(struct.pack("<qq", first, count) for first, count, _ in groups)
+    pages = bytes(sum(count * size for _, count, size in groups))
+    start = struct.pack("<8sIIQQQQ", b"KVERNCTX", 1, 0, len(header), len(pages), 0, 0)
+    return start + header + pages
+
+
 def main():
     write("gguf/v3_f32.gguf", gguf(3, 0))
     write("gguf/v2_f16.gguf", gguf(2, 1))
@@ -92,6 +183,13 @@ def main():
     write("chat_template/pieces.jinja", PIECES.encode())
     write("fields/text", b'{eps = 1e-05, heads = 9, name = "a\\"b", sizes = [1, 2], on = true}')
     write("json/all.json", b'{"a": [1, -2.5e3, true, null, "\\u00e9\\n"], "b": {"c": {}}}')
+    for kind in ("bytes", "sentencepiece", "unigram"):
+        seed = json.dumps(tokenizer_json(kind), ensure_ascii=False, separators=(",", ":"))
+        write(f"tokenizer_json/{kind}.json", seed.encode())
+    write("tokenizer_model/unigram.model", tokenizer_model(1))
+    write("tokenizer_model/bpe.model", tokenizer_model(2))
+    write("saved_context/all.kvc", saved_context(range(15), 14))
+    write("saved_context/ids.kvc", saved_context([3, 1, 4], 0))
     write("tokenizer/mixed", "Hello, 12 mills' wheels\n\n  turn — 水車 🌊 <|end|>".encode())
 
 

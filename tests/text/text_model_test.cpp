@@ -23,6 +23,30 @@ TextModel full_model() {
   return model;
 }
 
+// With every part that the binary form has.
+TextModel rich_model() {
+  TextModel model = full_model();
+  model.kind = TokenizerKind::kUnigram;
+  for (size_t i = 0; i < model.tokens.size(); ++i)
+    model.scores.push_back(-0.5 * static_cast<double>(i));
+  model.added_tokens = {{.id = 5, .left_strip = true, .normalized = true},
+                        {.id = 6, .right_strip = true, .single_word = true}};
+  model.normalizers = {{.kind = StepKind::kPrepend, .text = " ", .left = 1},
+                       {.kind = StepKind::kReplace, .text = " ", .with = "\u2581"}};
+  model.splits = {{.kind = StepKind::kSplitRegex,
+                   .text = "a+",
+                   .behavior = SplitBehavior::kMergedWithNext,
+                   .invert = true}};
+  model.decoders = {{.kind = StepKind::kFuse},
+                    {.kind = StepKind::kStripText, .text = " ", .left = 1, .right = 0}};
+  model.unk_id = 7;
+  model.byte_fallback = model.use_unk = model.fuse_unk = model.ignore_merges = true;
+  model.prefix_ids = {1, 2};
+  model.suffix_ids = {3};
+  model.chat_templates = {{"default", "{{ messages }}"}, {"tool_use", "{{ tools }}"}};
+  return model;
+}
+
 std::span<const std::byte> as_bytes(const std::vector<char>& bytes) {
   return std::as_bytes(std::span(bytes));
 }
@@ -38,7 +62,9 @@ void expect_error(Code code, const std::string& part, const std::function<void()
 }
 
 TEST(TextModel, ComesBackFromTheWire) {
-  for (const TextModel& model : {full_model(), TextModel{}}) {
+  TextModel precise = rich_model();
+  precise.scores[3] = 0.1;  // no float
+  for (const TextModel& model : {full_model(), TextModel{}, rich_model(), precise}) {
     WireWriter out;
     write_text_model(out, model);
     WireReader in(as_bytes(out.bytes()), "test");
@@ -47,9 +73,48 @@ TEST(TextModel, ComesBackFromTheWire) {
   }
 }
 
+// Plans made before there were parts: kind, scanner, vocabulary, merges, ids, flags, template.
+TEST(TextModel, FormatOneIsStillRead) {
+  const TextModel model = full_model();
+  WireWriter out;
+  out.number<uint8_t>(1);
+  out.number<uint8_t>(1);
+  out.number(static_cast<uint32_t>(model.tokens.size()));
+  for (size_t i = 0; i < model.tokens.size(); ++i) {
+    out.number(static_cast<uint8_t>(model.token_types[i]));
+    out.string(model.tokens[i]);
+  }
+  out.number(static_cast<uint32_t>(model.merges.size()));
+  for (const Merge& merge : model.merges) {
+    out.number(merge.left);
+    out.number(merge.right);
+  }
+  for (const int32_t id : {1, 2, -1, -1}) out.number(id);
+  out.number<uint32_t>(2);
+  for (const int32_t id : {2, 256}) out.number(id);
+  out.number<uint8_t>(1);
+  out.number<uint8_t>(0);
+  out.string(model.chat_template);
+  WireReader in(as_bytes(out.bytes()), "test");
+  EXPECT_EQ(read_text_model(in), model);
+  in.expect_end();
+}
+
+TEST(TextModel, PartsOfANewerKvernAreRefused) {
+  for (const uint8_t tag : {0, 17, 255}) {
+    WireWriter out;
+    out.number<uint8_t>(0x82);
+    out.number<uint32_t>(1);
+    out.number<uint8_t>(tag);
+    out.string("");
+    WireReader in(as_bytes(out.bytes()), "test");
+    expect_error(Code::kInvalidPlan, "newer Kvern", [&] { read_text_model(in); });
+  }
+}
+
 TEST(TextModel, EveryCutIsRefused) {
   WireWriter out;
-  write_text_model(out, full_model());
+  write_text_model(out, rich_model());
   for (size_t size = 0; size < out.bytes().size(); size += 7) {
     WireReader in(as_bytes(out.bytes()).first(size), "test");
     EXPECT_THROW(read_text_model(in), Error) << size;
@@ -58,7 +123,7 @@ TEST(TextModel, EveryCutIsRefused) {
 
 TEST(TextModel, DamagedBytesGiveAnErrorOrAValidModel) {
   WireWriter out;
-  write_text_model(out, full_model());
+  write_text_model(out, rich_model());
   for (size_t at = 0; at < out.bytes().size(); ++at) {
     std::vector<char> damaged = out.bytes();
     damaged[at] = static_cast<char>(damaged[at] ^ 0xFF);

@@ -7,6 +7,8 @@
 
 #include "kvern/error.h"
 #include "tests/text/vocabulary.h"
+#include "text/detokenizer.h"
+#include "text/sentencepiece_steps.h"
 
 namespace kvern::text {
 namespace {
@@ -114,6 +116,38 @@ TEST(Tokenizer, DecodeSkipsControlTokensOnRequest) {
   EXPECT_TRUE(tokenizer.is_special(256));
   EXPECT_FALSE(tokenizer.is_special(258));
   EXPECT_FALSE(tokenizer.is_special(-1));
+}
+
+TEST(Tokenizer, FlagsOfAddedTokens) {
+  TextModel model = tiny_model({});
+  model.added_tokens = {{.id = 256, .left_strip = true},
+                        {.id = 257, .right_strip = true},
+                        {.id = 258, .single_word = true}};
+  const Tokenizer tokenizer(model);
+  EXPECT_THAT(tokenizer.encode("a  <|a|> b"), ElementsAre('a', 256, ' ', 'b'));
+  EXPECT_THAT(tokenizer.encode("a <|a|>x \n b"), ElementsAre('a', ' ', 257, 'b'));
+  EXPECT_THAT(tokenizer.encode("@@ a@@ -@@"), ElementsAre(258, ' ', 'a', '@', '@', ' ', '-', 258));
+}
+
+TEST(Tokenizer, SentencePieceSpaceGoesAtTheStartAlone) {
+  TextModel model;
+  model.kind = TokenizerKind::kBpe;
+  for (const char* token : {"\u2581", "a", "\u2581a"}) add_token(model, token, TokenType::kNormal);
+  add_token(model, "<0xE9>", TokenType::kByte);
+  model.scores = {0, 0, 1, 0};
+  set_sentencepiece_steps({}, model);
+  const Tokenizer tokenizer(model);
+  EXPECT_THAT(tokenizer.encode("a  a\xe9"), ElementsAre(2, 0, 2, 3));
+  EXPECT_EQ(tokenizer.decode(std::vector<int32_t>{2, 0, 2, 3}), "a  a\xe9");
+  EXPECT_EQ(tokenizer.token_bytes(2), " a");
+  StreamDetokenizer stream(tokenizer);
+  EXPECT_EQ(stream.push(2), "a");
+  EXPECT_EQ(stream.push(2), " a");
+  EXPECT_EQ(stream.push(3), "");
+  EXPECT_EQ(stream.finish(), "\xe9");
+  EXPECT_EQ(stream.push(2), "a");  // as new
+  StreamDetokenizer continuing = StreamDetokenizer::continuing(tokenizer);
+  EXPECT_EQ(continuing.push(2), " a");
 }
 
 TEST(Tokenizer, ThreadsShareOne) {
