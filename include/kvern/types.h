@@ -63,7 +63,9 @@ struct Sampling {
 
 struct TokenLogprob {
   int32_t id = -1;
-  float logprob = 0;  // natural logarithm, of the distribution before temperature and cuts
+  // Natural logarithm; of the model's own distribution, before bias, penalties, temperature and
+  // cuts.
+  float logprob = 0;
 };
 // One position's: the token that stands there, and the likeliest ones in descending order.
 struct TokenLogprobs {

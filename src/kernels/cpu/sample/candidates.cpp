@@ -11,6 +11,45 @@ void keep_down_to(const Candidate& last, std::vector<Candidate>& kept) {
   std::erase_if(kept, [&](const Candidate& c) { return likelier(last, c); });
 }
 
+// Into scratch.order: those among which the last one to be kept is, all of one eighth of a
+// temperature's distance from the largest; into `before`: the mass of all that are likelier.
+// Without this step keeping 150,000 of 262,144 ids took 8.6 ms.
+void to_order_by_bucket(const Row& row, double wanted, RowScratch& scratch, double& before) {
+  constexpr int kBuckets = 256;  // beyond them nothing weighs anything
+  const auto bucket_of = [&](const Candidate& c) {
+    return static_cast<int>(std::min((row.max - c.logit) * row.scale * 8.0f, kBuckets - 1.0f));
+  };
+  double masses[kBuckets] = {};
+  for (const Candidate& c : scratch.kept) masses[bucket_of(c)] += c.weight;
+  int bucket = 0;
+  int last = kBuckets - 1;
+  while (last > 0 && masses[last] == 0.0) --last;
+  while (bucket < last && before + masses[bucket] < wanted) before += masses[bucket++];
+  scratch.order.clear();
+  for (const Candidate& c : scratch.kept) {
+    if (bucket_of(c) == bucket) scratch.order.push_back(c);
+  }
+}
+
+// Halves [low, high), which holds the last one to be kept; before it lies what is kept in any case.
+// Sums are exact, so that neither this order nor the partitions' can be seen in the result.
+Candidate last_of_mass(double wanted, double before, std::vector<Candidate>& order) {
+  size_t low = 0, high = order.size();
+  const auto at = [&](size_t i) { return order.begin() + static_cast<ptrdiff_t>(i); };
+  while (high - low > 1) {
+    const size_t middle = low + (high - low) / 2;
+    std::nth_element(at(low), at(middle), at(high), likelier);
+    const double mass = mass_of(std::span(order).subspan(low, middle - low));
+    if (before + mass >= wanted) {
+      high = middle;
+    } else {
+      before += mass;
+      low = middle;
+    }
+  }
+  return order[low];
+}
+
 }  // namespace
 
 Row scan(const float* logits, int64_t count, const RowOps& ops, RowScratch& scratch) {
@@ -70,27 +109,11 @@ double mass_of(std::span<const Candidate> candidates) {
   return sum;
 }
 
-// Halves [low, high), which holds the last one to be kept; before it lies what is kept in any case.
-// Sums are exact, so that neither this order nor the partitions' can be seen in the result.
-void keep_mass(double wanted, RowScratch& scratch) {
-  std::vector<Candidate>& order = scratch.order;
-  order = scratch.kept;
-  size_t low = 0, high = order.size();
-  if (high == 0) return;
+void keep_mass(const Row& row, double wanted, RowScratch& scratch) {
   double before = 0;
-  const auto at = [&](size_t i) { return order.begin() + static_cast<ptrdiff_t>(i); };
-  while (high - low > 1) {
-    const size_t middle = low + (high - low) / 2;
-    std::nth_element(at(low), at(middle), at(high), likelier);
-    const double mass = mass_of(std::span(order).subspan(low, middle - low));
-    if (before + mass >= wanted) {
-      high = middle;
-    } else {
-      before += mass;
-      low = middle;
-    }
-  }
-  keep_down_to(order[low], scratch.kept);
+  to_order_by_bucket(row, wanted, scratch, before);
+  if (scratch.order.empty()) return;
+  keep_down_to(last_of_mass(wanted, before, scratch.order), scratch.kept);
 }
 
 }  // namespace kvern::kernels::cpu

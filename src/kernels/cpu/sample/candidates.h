@@ -47,7 +47,7 @@ void collect(const Row& row, float least, const RowOps& ops, RowScratch& scratch
 // Of scratch.kept stay the k likeliest; the smallest number of likeliest whose weights reach
 // `wanted`, at least one.
 void keep_likeliest(int64_t k, RowScratch& scratch);
-void keep_mass(double wanted, RowScratch& scratch);
+void keep_mass(const Row& row, double wanted, RowScratch& scratch);
 double mass_of(std::span<const Candidate> candidates);
 
 }  // namespace kvern::kernels::cpu

@@ -34,7 +34,7 @@ void cut_by_mass(const Row& row, const Cuts& cuts, const RowOps& ops, RowScratch
     collect(row, all ? kNone : row.max - distance / row.scale, ops, scratch);
     if (all || mass_of(scratch.kept) >= wanted) break;
   }
-  keep_mass(wanted, scratch);
+  keep_mass(row, wanted, scratch);
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ Kept cut(const Row& row, const Cuts& cuts, const RowOps& ops, RowScratch& scratc
   const bool by_mass = cuts.top_p < 1.0f;
   if ((cuts.top_k > 0 && cuts.top_k < row.count) || cuts.min_p > 0.0f) {
     cut_by_count_and_ratio(row, cuts, ops, scratch);
-    if (by_mass) keep_mass(cuts.top_p * mass_of(scratch.kept), scratch);
+    if (by_mass) keep_mass(row, cuts.top_p * mass_of(scratch.kept), scratch);
   } else if (by_mass) {
     cut_by_mass(row, cuts, ops, scratch);
   } else {
