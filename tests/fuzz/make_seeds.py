@@ -175,6 +175,40 @@ def saved_context(ids, computed):
     return start + header + pages
 
 
+def saved_context(ids, computed):
+    """For the shape of saved_context_fuzz.cpp; its sums are 0: the fuzzer does not look at them."""
+    groups = [(0, -(-computed // 4), 16)]
+    first = max(0, computed - 6 + 1) // 4
+    groups.append((first, -(-computed // 4) - first, 24))
+    header = struct.pack("<QI4sQI", 1, 4, b"fuzz", 2, len(ids)) + struct.pack(f"<{len(ids)}i", *ids)
+    header += struct.pack("<qI", computed, len(groups))
+    header += b"".join(struct.pack("<qq", first, count) for first, count, _ in groups)
+    pages = bytes(sum(count * size for _, count, size in groups))
+    start = struct.pack("<8sIIQQQQ", b"KVERNCTX", 1, 0, len(header), len(pages), 0, 0)
+    return start + header + pages
+
+
+def safetensors():
+    """Two tensors and a mask of bytes."""
+    header = {"__metadata__": {"format": "pt"}}
+    end = 0
+    for name, dtype, shape, size in [("a.weight", "F32", [2, 3], 24), ("a.bias", "BF16", [2], 4),
+                                     ("mask", "U8", [1, 1, 2, 2], 4), ("one", "F16", [], 2)]:
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [end, end + size]}
+        end += size
+    raw = json.dumps(header, separators=(",", ":")).encode()
+    return struct.pack("<Q", len(raw)) + raw + bytes(end)
+
+
+def hf_config(rope, **fields):
+    """For the tensors of hf_config_fuzz.cpp."""
+    config = {"model_type": "llama", "hidden_size": 8, "intermediate_size": 16, "vocab_size": 6,
+              "num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1,
+              "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "tie_word_embeddings": True,
+              "eos_token_id": [1, 2], "rope_parameters": {"rope_theta": 1e4, **rope}}
+    return json.dumps({**config, **fields}, separators=(",", ":")).encode()
+
+
 def main():
     write("gguf/v3_f32.gguf", gguf(3, 0))
     write("gguf/v2_f16.gguf", gguf(2, 1))
@@ -188,6 +222,8 @@ def main():
         write(f"tokenizer_json/{kind}.json", seed.encode())
     write("tokenizer_model/unigram.model", tokenizer_model(1))
     write("tokenizer_model/bpe.model", tokenizer_model(2))
+    write("saved_context/all.kvc", saved_context(range(15), 14))
+    write("saved_context/ids.kvc", saved_context([3, 1, 4], 0))
     write("saved_context/all.kvc", saved_context(range(15), 14))
     write("saved_context/ids.kvc", saved_context([3, 1, 4], 0))
     write("tokenizer/mixed", "Hello, 12 mills' wheels\n\n  turn — 水車 🌊 <|end|>".encode())
