@@ -30,7 +30,9 @@ class PercentFormatter {
     if (several && next_ < arguments_.list()->items.size()) {
       context_.fail("'%' has more values than fields");
     }
-    if (!several && !arguments_.mapping() && next_ == 0) {
+    const bool countable =
+        several || arguments_.string() || arguments_.number() || arguments_.none();
+    if (!several && countable && next_ == 0) {
       context_.fail("'%' has a value, but no field for it");
     }
     return std::move(out_);

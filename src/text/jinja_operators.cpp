@@ -65,7 +65,11 @@ Value arithmetic(const Context& context, const std::string& op, const Value& lef
     const double rest = std::fmod(a, b);
     return Value(rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest);
   }
-  return Value(std::pow(a, b));
+  const double power = std::pow(a, b);
+  if (!std::isfinite(power) && std::isfinite(a) && std::isfinite(b)) {
+    context.fail("the result of '**' is no number or too large");
+  }
+  return Value(power);
 }
 
 Value repeated(Context& context, const Value& value, int64_t times) {

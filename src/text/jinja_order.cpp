@@ -18,7 +18,7 @@ Value folded(Context& context, Value key, bool cased) {
   return Value::text(context, to_lower(*key.string()));
 }
 
-// What is compared: the item, its attribute, or several attributes ("a,b") as a list.
+// What is compared: the item, its attribute, or several attributes ("a,b").
 class KeyOf {
  public:
   KeyOf(Context& context, const Value& attribute, bool cased) : context_(context), cased_(cased) {
@@ -33,8 +33,12 @@ class KeyOf {
 
   Value operator()(const Value& item) const {
     if (paths_.empty()) return folded(context_, item, cased_);
-    if (paths_.size() == 1) return folded(context_, path(context_, item, paths_[0]), cased_);
+    return folded(context_, path(context_, item, paths_[0]), cased_);
+  }
+  // All of them, as a list: items that are equal then need no order.
+  Value all(const Value& item) const {
     std::vector<Value> parts;
+    if (paths_.empty()) parts.push_back(folded(context_, item, cased_));
     for (const std::string& one : paths_) {
       parts.push_back(folded(context_, path(context_, item, one), cased_));
     }
@@ -46,12 +50,6 @@ class KeyOf {
   bool cased_;
   std::vector<std::string> paths_;
 };
-
-std::vector<Keyed> keyed(const Value& items, const KeyOf& key) {
-  std::vector<Keyed> out;
-  for (const Value& item : items.list()->items) out.emplace_back(key(item), item);
-  return out;
-}
 
 enum class Order { kAscending, kDescending };
 
@@ -74,7 +72,9 @@ Order order_of(const Value& descending) {
 
 Value sort(Context& context, const Value& input, Given given) {
   const Value items = items_of(context, input);
-  std::vector<Keyed> all = keyed(items, KeyOf(context, given[2], given[1].truthy()));
+  const KeyOf key_of(context, given[2], given[1].truthy());
+  std::vector<Keyed> all;
+  for (const Value& item : items.list()->items) all.emplace_back(key_of.all(item), item);
   sort_by_key(context, all, order_of(given[0]));
   return items_behind(context, std::move(all));
 }
@@ -95,15 +95,16 @@ Value dict_sort(Context& context, const Value& input, Given given) {
 Value unique(Context& context, const Value& input, Given given) {
   const Value items = items_of(context, input);
   const KeyOf key_of(context, given[1], given[0].truthy());
-  std::vector<Value> keys;
+  Entries seen;  // as a set
+  bool seen_undefined = false;
   std::vector<Value> kept;
   for (const Value& item : items.list()->items) {
-    Value key = key_of(item);
-    const bool seen = std::any_of(keys.begin(), keys.end(),
-                                  [&](const Value& other) { return equal(context, key, other); });
-    if (seen) continue;
-    keys.push_back(std::move(key));
-    kept.push_back(item);
+    const Value key = key_of(item);
+    const size_t before = seen.size();
+    const bool is_new = key.undefined()
+                            ? !std::exchange(seen_undefined, true)
+                            : (put(context, seen, key, Value(None{})), seen.size() > before);
+    if (is_new) kept.push_back(item);
   }
   return Value::generator(context, std::move(kept));
 }
@@ -138,7 +139,9 @@ Value group_by(Context& context, const Value& input, Given given) {
 
 Value extreme(Context& context, const Value& input, Given given, Order first) {
   const Value items = items_of(context, input);
-  const std::vector<Keyed> all = keyed(items, KeyOf(context, given[1], given[0].truthy()));
+  const KeyOf key_of(context, given[1], given[0].truthy());
+  std::vector<Keyed> all;
+  for (const Value& item : items.list()->items) all.emplace_back(key_of(item), item);
   if (all.empty()) return Value::missing("the extreme of nothing");
   return std::min_element(all.begin(), all.end(),
                           [&](const Keyed& a, const Keyed& b) {

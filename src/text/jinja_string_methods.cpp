@@ -101,6 +101,25 @@ Value is_ascii(Context& context, const Value& input, Given) {
                            [](char c) { return (c & 0x80) == 0; }));
 }
 
+// Every run of letters begins with an upper-case one, and there is a letter.
+Value is_title(Context& context, const Value& input, Given) {
+  const std::string& text = *input.string();
+  context.step(text.size() / 4);
+  bool inside = false;
+  bool any = false;
+  for (size_t at = 0; at < text.size();) {
+    const Char c = char_at(text, at);
+    const std::string character = text.substr(at, c.length_bytes);
+    at += c.length_bytes;
+    const bool is_upper = to_lower(character) != character;
+    const bool is_lower = !is_upper && to_upper(character) != character;
+    if ((is_upper && inside) || (is_lower && !inside)) return Value(false);
+    inside = is_upper || is_lower;
+    any = any || inside;
+  }
+  return Value(any);
+}
+
 template <const char* kTest>
 Value tested(Context& context, const Value& input, Given) {
   return call(context, *find_test(kTest), input, {});
@@ -123,6 +142,7 @@ constexpr Builtin kMethods[] = {
     {"isspace", "", all_of<CharClass::kSpace>},
     {"islower", "", tested<kLower>},
     {"isupper", "", tested<kUpper>},
+    {"istitle", "", is_title},
     {"isascii", "", is_ascii},
 };
 

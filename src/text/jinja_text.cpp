@@ -92,7 +92,7 @@ Value escape(Context& context, const Value& input, Given) {
 
 // Each line but the first (and blank ones) behind `width` blanks, or behind a text.
 Value indent(Context& context, const Value& input, Given given) {
-  const std::string text = to_string(context, input);
+  const std::string& text = need_string(context, input, "indent");
   std::string blanks;
   if (given[0].string()) {
     blanks = *given[0].string();
@@ -141,18 +141,17 @@ Value json(Context& context, const Value& input, Given given) {
 }
 
 Value truncate(Context& context, const Value& input, Given given) {
-  const std::string text = to_string(context, input);
-  const std::string end = given.string_or(context, 2, "...");
+  const Value end = Value::text(context, given.string_or(context, 2, "..."));
   const int64_t length = given.integer_or(context, 0, 255);
   const int64_t leeway = given.integer_or(context, 3, 5);
-  const int64_t end_length = length_of(context, Value::text(context, end));
-  if (length < end_length || leeway < 0) context.fail("truncate has no room for its end");
-  const Value whole = Value::text(context, text);
-  if (length_of(context, whole) - leeway <= length) return whole;
-  const Value bounds[] = {Value(int64_t{0}), Value(length - end_length), Value(None{})};
-  std::string kept = *slice(context, whole, {bounds[0], bounds[1], bounds[2]}).string();
+  const int64_t kept_length = length - length_of(context, end);
+  if (kept_length < 0 || leeway < 0) context.fail("truncate has no room for its end");
+  if (length_of(context, input) - leeway <= length) return input;
+  need_string(context, input, "truncate");
+  std::string kept =
+      *slice(context, input, {Value(None{}), Value(kept_length), Value(None{})}).string();
   if (!given[1].truthy()) kept = kept.substr(0, kept.rfind(' '));  // npos: all of it
-  return Value::text(context, kept + end);
+  return Value::text(context, kept + *end.string());
 }
 
 Value word_count(Context& context, const Value& input, Given) {
