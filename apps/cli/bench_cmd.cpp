@@ -80,6 +80,7 @@ Request request_of(int32_t prompt_tokens, int32_t new_tokens, int64_t vocabulary
   request.max_new_tokens = new_tokens;
   request.ignore_eos = true;
   request.recompute_context = no_kv_cache;
+  request.use_prefix_cache = false;  // every prompt is computed
   return request;
 }
 

@@ -41,14 +41,16 @@ void ExecutionContext::extend(const Request& request) {
   state_->check_kept("extend");
   const std::shared_ptr<engine::Engine> engine = state_->live_engine("extend");
   engine::RequestSpec spec = to_spec(request);
-  const std::vector<int32_t> added = std::move(spec.prompt_ids);
-  spec.prompt_ids = state_->ids();
-  spec.prompt_ids.insert(spec.prompt_ids.end(), added.begin(), added.end());
+  std::vector<int32_t> context = state_->ids();
+  std::vector<int32_t> prompt_ids = context;
+  prompt_ids.insert(prompt_ids.end(), spec.prompt_ids.begin(), spec.prompt_ids.end());
+  spec.prompt_ids = prompt_ids;
   spec.keep_context = true;
   engine->check(spec);
-  std::vector<int32_t> prompt_ids = spec.prompt_ids;
   // No other reference stays: the pages are then written on without a copy.
   spec.base = std::move(state_->kept);
+  state_->context_ids = std::move(context);
+  state_->generation.reset();
   state_->generation = engine->submit(std::move(spec));
   state_->kept = state_->generation->kept();
   state_->prompt_ids = std::move(prompt_ids);
