@@ -74,7 +74,7 @@ class PercentFormatter {
       if (flag == '-') spec.align = '<';
       if (flag == '+' || (flag == ' ' && spec.sign != '+')) spec.sign = flag;
       if (flag == '#') spec.alternate = true;
-      if (flag == '0') spec.fill = "0";
+      if (flag == '0') spec.fill.assign(1, '0');
     }
     if (peek() == '*') context_.unsupported("a width of '*' behind '%'");
     spec.width = format_number(context_, text_, at_, 0);
@@ -126,14 +126,14 @@ class PercentFormatter {
   }
 
   static void zero_fill(FormatSpec& spec) {
-    if (spec.align == '<') spec.fill = " ";
+    if (spec.align == '<') spec.fill.assign(1, ' ');
     if (spec.fill == "0") spec.align = '=';
   }
 
   std::string text_field(const Value& value, FormatSpec spec, char type) {
     if (type == 'a') context_.unsupported("'%a'");
     std::string text = type == 's' ? to_string(context_, value) : to_repr(context_, value);
-    spec.fill = " ";
+    spec.fill.assign(1, ' ');
     if (spec.align == 0) spec.align = '>';
     return format_value(context_, Value::text(context_, std::move(text)), spec);
   }

@@ -25,8 +25,8 @@ std::string grouped(const std::string& digits, char separator, size_t group) {
 }
 
 std::string sign_of(const FormatSpec& spec, bool negative) {
-  if (negative) return "-";
-  return spec.sign == '-' ? "" : std::string(1, spec.sign);
+  if (!negative && spec.sign == '-') return {};
+  return std::string(1, negative ? '-' : spec.sign);
 }
 
 // Sign, prefix and digits in the spec's width; '=' puts the fill between them.
@@ -42,7 +42,7 @@ std::string number_field(Context& context, const FormatSpec& spec, const std::st
 std::string whole_number(Context& context, const FormatSpec& spec, int64_t value) {
   const auto size = value < 0 ? -static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
   std::string digits;
-  std::string prefix;
+  std::string_view prefix;
   switch (spec.type) {
     case 'x':
       digits = fmt::format("{:x}", size);
@@ -64,8 +64,9 @@ std::string whole_number(Context& context, const FormatSpec& spec, int64_t value
       digits = fmt::format("{}", size);
   }
   if (spec.grouping != 0) digits = grouped(digits, spec.grouping, prefix.empty() ? 3 : 4);
-  return number_field(context, spec, sign_of(spec, value < 0) + (spec.alternate ? prefix : ""),
-                      std::move(digits));
+  std::string front = sign_of(spec, value < 0);
+  if (spec.alternate) front += prefix;
+  return number_field(context, spec, front, std::move(digits));
 }
 
 std::string real_digits(const FormatSpec& spec, double size) {
@@ -138,7 +139,7 @@ FormatSpec parse_format_spec(Context& context, std::string_view text) {
   if (const char sign = take("+- ")) spec.sign = sign;
   spec.alternate = take("#") != 0;
   if (take("0") != 0 && spec.align == 0) {
-    spec.fill = "0";
+    spec.fill.assign(1, '0');
     spec.align = '=';
   }
   spec.width = format_number(context, text, at, 0);

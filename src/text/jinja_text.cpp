@@ -130,7 +130,7 @@ Value json(Context& context, const Value& input, Given given) {
   } else if (!width.undefined() && !width.none()) {
     context.fail(fmt::format("tojson takes an indent that is a number, not {}", width.type_name()));
   }
-  if (style.broken) style.item_separator = ",";
+  if (style.broken) style.item_separator.assign(1, ',');
   if (given.given(2) && !given[2].none()) {
     const Value both = items_of(context, given[2]);
     if (both.list()->items.size() != 2) context.fail("tojson needs two separators");
