@@ -1,7 +1,8 @@
 // MB/s of text to ids on one thread, per CPU second. The text is 1 MB with the statistics of prose:
 // a lexicon of 20,000 words drawn by Zipf's law, and one line in twelve from the goldens (scripts,
 // emoji, code, digits). Vocabulary: SmolLM2's where the model is there (49,152 tokens), split by
-// every scanner in turn; then the small tokenizers of tests/golden/, whose words are longer in ids.
+// every scanner in turn; Gemma 3's (262,144) where KVERN_GEMMA3 names its file; then the small
+// tokenizers of tests/golden/, whose words are longer in ids.
 #include <benchmark/benchmark.h>
 
 #include <cmath>
@@ -87,14 +88,23 @@ void add(const std::string& name, text::TextModel model) {
   })->Unit(benchmark::kMillisecond);
 }
 
-void add_smollm2() {
-  const char* given = std::getenv("KVERN_SMOLLM2");
-  const std::string path = given != nullptr ? given : "";
-  if (!std::filesystem::exists(path)) return;
-  const MappedFile file(path);
+// The tokenizer of the GGUF file that the environment names; empty where it names none.
+text::TextModel model_of(const char* variable) {
+  const char* given = std::getenv(variable);
+  if (given == nullptr || !std::filesystem::exists(given)) return {};
+  const MappedFile file(given);
   std::vector<std::string> warnings;
-  text::TextModel model =
-      import::gguf::read_tokenizer(import::gguf::read(file.bytes(), path), warnings);
+  return import::gguf::read_tokenizer(import::gguf::read(file.bytes(), given), warnings);
+}
+
+void add_gemma3() {
+  text::TextModel model = model_of("KVERN_GEMMA3");
+  if (!model.empty()) add("gemma3", std::move(model));
+}
+
+void add_smollm2() {
+  text::TextModel model = model_of("KVERN_SMOLLM2");
+  if (model.empty()) return;
   constexpr std::pair<const char*, text::Scanner> kScanners[] = {
       {"gpt2", text::Scanner::kGpt2},     {"smollm", text::Scanner::kSmolLm},
       {"llama3", text::Scanner::kLlama3}, {"qwen2", text::Scanner::kQwen2},
@@ -126,6 +136,7 @@ void add_goldens() {
 
 int main(int argc, char** argv) {
   kvern::bench::add_smollm2();
+  kvern::bench::add_gemma3();
   kvern::bench::add_goldens();
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();

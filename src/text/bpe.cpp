@@ -24,14 +24,6 @@ uint64_t spread(uint64_t key) {
   return key * 0x9E3779B97F4A7C15u;
 }
 
-bool crosses(std::string_view token, std::string_view mark) {
-  for (size_t at = token.find(mark, 1); at != std::string_view::npos;
-       at = token.find(mark, at + 1)) {
-    if (at < mark.size() || token.substr(at - mark.size(), mark.size()) != mark) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 BpeMerger::BpeMerger(const TextModel& model, const TokenTable& table)
@@ -114,17 +106,20 @@ BpeMerger::Rule BpeMerger::rule(std::string_view word, const Symbol& left,
   return {rank_of_[result], result};
 }
 
-bool BpeMerger::never_crosses(std::string_view mark) const {
-  if (unk_id_ >= 0 && table_.find(mark) < 0) return false;  // an unknown mark joins its neighbours
+void BpeMerger::forbid_cuts(MarkCuts& cuts) const {
+  // A word that is a token as a whole must stay whole; an unknown mark joins its neighbours.
+  if (bytes_ || ignore_merges_ || (unk_id_ >= 0 && table_.find(MarkCuts::kMark) < 0)) {
+    return cuts.forbid_all();
+  }
   if (by_scores_) {
     for (int32_t id = 0; id < table_.size(); ++id) {
-      if (rank_of_[id] != kNoRank && crosses(table_.text(id), mark)) return false;
+      if (rank_of_[id] != kNoRank) cuts.forbid(table_.text(id));
     }
-    return true;
+    return;
   }
-  return std::ranges::none_of(slots_, [&](const Slot& slot) {
-    return slot.key != kEmpty && crosses(table_.text(slot.rule.result), mark);
-  });
+  for (const Slot& slot : slots_) {
+    if (slot.key != kEmpty) cuts.forbid(table_.text(slot.rule.result));
+  }
 }
 
 int32_t BpeMerger::character_id(std::string_view character) const {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "text/mark_cuts.h"
 #include "text/text_model.h"
 #include "text/token_table.h"
 
@@ -23,9 +24,8 @@ class BpeMerger {
   // unknown ones; where it says nothing they are left out before merging.
   void append(std::string_view word, std::vector<int32_t>& ids) const;
 
-  // True when no merge makes a token in which `mark` stands behind anything but `mark`: text may
-  // then be cut before each run of marks without changing an id.
-  bool never_crosses(std::string_view mark) const;
+  // Forbids the cuts that a merge may cross.
+  void forbid_cuts(MarkCuts& cuts) const;
 
  private:
   struct Rule {

@@ -5,6 +5,7 @@
 
 #include "kvern/error.h"
 #include "text/bpe.h"
+#include "text/mark_cuts.h"
 #include "text/normalizer.h"
 #include "text/pre_tokenizer.h"
 #include "text/special_tokens.h"
@@ -17,9 +18,6 @@ namespace {
 
 // Longer words are rare and would only crowd the cache out.
 constexpr size_t kMaxCachedWord = 64;
-
-// SentencePiece's mark for a space, "▁".
-constexpr std::string_view kSpaceMark = "\u2581";
 
 std::vector<int32_t> ids_around(const std::vector<int32_t>& named, bool wanted,
                                 const std::optional<int32_t>& id) {
@@ -51,8 +49,7 @@ struct Tokenizer::State {
   std::vector<TokenType> types;     // [tokens]
   std::vector<int32_t> prefix_ids;  // put in front with add_special
   std::vector<int32_t> suffix_ids;
-  // Words may be cut before each run of space marks: short words are fast and repeat.
-  bool cuts_at_marks = false;
+  MarkCuts cuts;
 };
 
 Tokenizer::State::State(const TextModel& model)
@@ -69,11 +66,10 @@ Tokenizer::State::State(const TextModel& model)
       suffix_ids(ids_around(model.suffix_ids, model.add_eos, model.eos_id)) {
   if (model.kind == TokenizerKind::kUnigram) {
     segmenter.emplace(model, table);
-    cuts_at_marks = segmenter->never_crosses(kSpaceMark);
+    segmenter->forbid_cuts(cuts);
   } else {
     merger.emplace(model, table);
-    cuts_at_marks = model.kind == TokenizerKind::kBpe && !model.ignore_merges &&
-                    merger->never_crosses(kSpaceMark);
+    merger->forbid_cuts(cuts);
   }
 }
 
@@ -119,21 +115,9 @@ class Encoding {
       }
       return;
     }
-    state_.splitter.split(text, place, arena_, [&](std::string_view word) { append_cut(word); });
-  }
-
-  void append_cut(std::string_view word) {
-    if (!state_.cuts_at_marks) return append_word(word);
-    size_t begin = 0;
-    for (size_t at = word.find(kSpaceMark, 1); at != std::string_view::npos;
-         at = word.find(kSpaceMark, at + kSpaceMark.size())) {
-      const bool in_run = at >= begin + kSpaceMark.size() &&
-                          word.substr(at - kSpaceMark.size(), kSpaceMark.size()) == kSpaceMark;
-      if (in_run) continue;
-      append_word(word.substr(begin, at - begin));
-      begin = at;
-    }
-    append_word(word.substr(begin));
+    state_.splitter.split(text, place, arena_, [&](std::string_view word) {
+      state_.cuts.cut(word, [&](std::string_view part) { append_word(part); });
+    });
   }
 
   void append_word(std::string_view word) {

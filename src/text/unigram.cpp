@@ -43,16 +43,10 @@ UnigramSegmenter::UnigramSegmenter(const TextModel& model, const TokenTable& tab
   }
 }
 
-bool UnigramSegmenter::never_crosses(std::string_view mark) const {
-  if (table_.find(mark) < 0) return false;
-  for (int32_t id = 0; id < table_.size(); ++id) {
-    const std::string_view token = table_.text(id);
-    for (size_t at = token.find(mark, 1); at != std::string_view::npos;
-         at = token.find(mark, at + 1)) {
-      if (at < mark.size() || token.substr(at - mark.size(), mark.size()) != mark) return false;
-    }
-  }
-  return true;
+void UnigramSegmenter::forbid_cuts(MarkCuts& cuts) const {
+  // An unknown mark joins its neighbours.
+  if (table_.find(MarkCuts::kMark) < 0) return cuts.forbid_all();
+  for (int32_t id = 0; id < table_.size(); ++id) cuts.forbid(table_.text(id));
 }
 
 // Every piece that begins at `at`, and the unknown character where no piece is just that long.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "text/byte_trie.h"
+#include "text/mark_cuts.h"
 #include "text/text_model.h"
 #include "text/token_table.h"
 
@@ -20,8 +21,8 @@ class UnigramSegmenter {
 
   void append(std::string_view word, std::vector<int32_t>& ids) const;
 
-  // As BpeMerger's, for pieces.
-  bool never_crosses(std::string_view mark) const;
+  // Forbids the cuts that a piece may cross.
+  void forbid_cuts(MarkCuts& cuts) const;
 
  private:
   struct Node {

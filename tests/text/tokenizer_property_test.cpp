@@ -182,9 +182,11 @@ TEST(TokenizerProperty, UnigramFindsTheBestOfAllSegmentations) {
 TEST(TokenizerProperty, CuttingAtMarksChangesNoId) {
   TextModel model = sentencepiece_model(TokenizerKind::kBpe);
   const Tokenizer cutting(model);
-  // One token that holds a mark inside and cannot be reached: no cuts are made any more.
-  add_token(model, "zz\u2581zz", TokenType::kNormal);
-  model.scores.push_back(-1);
+  // Tokens that hold a mark inside and cannot be reached: no cuts are made any more.
+  for (int byte = 1; byte < 256; ++byte) {
+    add_token(model, std::string("zz") + static_cast<char>(byte) + "\u2581zz", TokenType::kNormal);
+    model.scores.push_back(-1);
+  }
   const Tokenizer whole(model);
   expect_always("any text", [&] {
     const std::string text = *any_bytes();

@@ -30,6 +30,7 @@ constexpr std::array kKnownKeys = {
     "tokenizer.ggml.mask_token_id",
     "tokenizer.ggml.add_bos_token",
     "tokenizer.ggml.add_eos_token",
+    "tokenizer.ggml.add_sep_token",  // between the two texts of a pair
     "tokenizer.ggml.add_space_prefix",
     "tokenizer.ggml.remove_extra_whitespaces",
     "tokenizer.ggml.precompiled_charsmap",
