@@ -150,8 +150,10 @@ std::string build_key(const BuildRequest& request) {
       hash64(std::as_bytes(std::span(text.bytes()))), fmt::join(model.stop_ids, ","),
       model.max_context_length, request.weights_name, static_cast<int>(request.kv_storage),
       request.page_tokens, request.max_context_length, request.max_sequences);
-  return hex64(hash64(fmt::format("{}|{}|{}", inputs, request.max_tokens_per_step,
-                                  static_cast<int>(request.activations))));
+  const import::GenerationDefaults& g = model.generation;
+  return hex64(hash64(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", inputs, request.max_tokens_per_step,
+                                  static_cast<int>(request.activations), g.temperature, g.top_p,
+                                  g.top_k, g.min_p, g.repetition_penalty)));
 }
 
 }  // namespace kvern::compile

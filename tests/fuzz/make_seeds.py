@@ -175,19 +175,6 @@ def saved_context(ids, computed):
     return start + header + pages
 
 
-def saved_context(ids, computed):
-    """For the shape of saved_context_fuzz.cpp; its sums are 0: the fuzzer does not look at them."""
-    groups = [(0, -(-computed // 4), 16)]
-    first = max(0, computed - 6 + 1) // 4
-    groups.append((first, -(-computed // 4) - first, 24))
-    header = struct.pack("<QI4sQI", 1, 4, b"fuzz", 2, len(ids)) + struct.pack(f"<{len(ids)}i", *ids)
-    header += struct.pack("<qI", computed, len(groups))
-    header += b"".join(struct.pack("<qq", first, count) for first, count, _ in groups)
-    pages = bytes(sum(count * size for _, count, size in groups))
-    start = struct.pack("<8sIIQQQQ", b"KVERNCTX", 1, 0, len(header), len(pages), 0, 0)
-    return start + header + pages
-
-
 def safetensors():
     """Two tensors and a mask of bytes."""
     header = {"__metadata__": {"format": "pt"}}
@@ -210,6 +197,23 @@ def hf_config(rope, **fields):
 
 
 def main():
+    write("safetensors/four.safetensors", safetensors())
+    write("hf_config/llama3.json", hf_config({
+        "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 16}))
+    write("hf_config/yarn.json", hf_config({"rope_type": "yarn", "factor": 4.0},
+                                           original_max_position_embeddings=16))
+    write("hf_config/longrope.json", hf_config({
+        "rope_type": "longrope", "short_factor": [1.0, 2.0], "long_factor": [2.0, 4.0],
+        "original_max_position_embeddings": 16}))
+    for family in ("mistral", "qwen2", "granite", "smollm3"):
+        write(f"hf_config/{family}.json", hf_config({"rope_type": "linear", "factor": 2.0},
+                                                    model_type=family, sliding_window=8))
+    index = {"metadata": {"total_size": 8}, "weight_map": {"a": "x.safetensors"}}
+    write("hf_config/index.json", json.dumps(index).encode())
+    generation = {"do_sample": True, "temperature": 0.5, "top_k": 9, "top_p": 0.9,
+                  "eos_token_id": [1, 300], "repetition_penalty": 1.1}
+    write("hf_config/generation.json", json.dumps(generation).encode())
     write("gguf/v3_f32.gguf", gguf(3, 0))
     write("gguf/v2_f16.gguf", gguf(2, 1))
     write("gguf/v3_bf16.gguf", gguf(3, 30))
@@ -222,8 +226,6 @@ def main():
         write(f"tokenizer_json/{kind}.json", seed.encode())
     write("tokenizer_model/unigram.model", tokenizer_model(1))
     write("tokenizer_model/bpe.model", tokenizer_model(2))
-    write("saved_context/all.kvc", saved_context(range(15), 14))
-    write("saved_context/ids.kvc", saved_context([3, 1, 4], 0))
     write("saved_context/all.kvc", saved_context(range(15), 14))
     write("saved_context/ids.kvc", saved_context([3, 1, 4], 0))
     write("tokenizer/mixed", "Hello, 12 mills' wheels\n\n  turn — 水車 🌊 <|end|>".encode())

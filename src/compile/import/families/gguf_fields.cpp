@@ -28,6 +28,10 @@ int64_t vocabulary_size(const GgufFields& fields) {
 }
 
 void check_heads(const GgufFields& fields, const DecoderConfig& c) {
+  if (c.head_dim > kMaxHeadDim) {
+    fail(fields.name(),
+         fmt::format("has heads of {} elements; {} at most", c.head_dim, kMaxHeadDim));
+  }
   if (!fields.has("attention.key_length") && c.hidden_size % c.num_heads != 0) {
     fail(fields.name(),
          fmt::format("{} heads do not divide embedding_length {}", c.num_heads, c.hidden_size));
@@ -128,7 +132,7 @@ int64_t GgufFields::count_or(const std::string& key, int64_t otherwise) const {
 double GgufFields::positive(const std::string& key) const {
   const std::string name = full(key);
   const double value = file_.metadata.real(name);
-  if (!std::isfinite(value) || value <= 0) {
+  if (!(value >= 1e-30 && value <= 1e30)) {
     fail(file_.name, fmt::format("metadata '{}' is {}; a positive number is wanted", name, value));
   }
   return value;

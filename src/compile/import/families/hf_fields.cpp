@@ -57,6 +57,10 @@ DecoderConfig read_hf_sizes(const hf::Config& config, const char* family,
   } else {
     out.head_dim = config.size_or("head_dim", defaults.head_dim);
   }
+  if (out.head_dim > kMaxHeadDim) {
+    hf::fail(config.file(),
+             fmt::format("has heads of {} elements; {} at most", out.head_dim, kMaxHeadDim));
+  }
   if (out.num_heads % out.num_kv_heads != 0) {
     hf::fail(config.file(), fmt::format("{} attention heads cannot share {} KV heads evenly",
                                         out.num_heads, out.num_kv_heads));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compile/import/families/decoder.h"
+#include "compile/import/families/hf_rope.h"
 #include "compile/import/hf/config.h"
 
 namespace kvern::import {

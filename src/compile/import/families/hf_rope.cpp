@@ -6,6 +6,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "kvern/error.h"
+
 namespace kvern::import {
 namespace {
 
@@ -172,6 +174,10 @@ void apply_yarn(RopeConfig& rope, double factor, double original_context_length,
   for (int64_t i = 0; i < rope.rotary_dim / 2; ++i) {
     const double ramp = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
     rope.factors.push_back(1.0 / (ramp / factor + (1 - ramp)));
+    if (std::isfinite(rope.factors.back()) && rope.factors.back() > 0) continue;
+    throw Error(Code::kInvalidModel,
+                fmt::format("rope: YaRN by {} from {} tokens over base {} gives no frequencies",
+                            factor, original_context_length, rope.base));
   }
 }
 
@@ -187,7 +193,11 @@ void scale_attention(DecoderConfig& decoder, double factor, const std::string& w
   const double scale = decoder.attention_scale != 0
                            ? decoder.attention_scale
                            : 1.0 / std::sqrt(static_cast<double>(decoder.head_dim));
-  decoder.attention_scale = static_cast<float>(scale * factor * factor);
+  const double scaled = scale * factor * factor;
+  if (!(scaled > 1e-30 && scaled < 1e30)) {
+    hf::fail(who, fmt::format("its rope would scale attention by {}", scaled));
+  }
+  decoder.attention_scale = static_cast<float>(scaled);
 }
 
 void read_hf_rope(const Config& config, const HfRopeDefaults& defaults, DecoderConfig& decoder,

@@ -7,6 +7,9 @@
 
 namespace kvern::import {
 
+// Tables of a rope are as long as half a head; no model comes near this.
+inline constexpr int64_t kMaxHeadDim = 1 << 16;
+
 struct HfRopeDefaults {
   double base = 10000.0;
   const char* base_field = "rope_theta";

@@ -287,7 +287,9 @@ int64_t Config::size_or(const std::string& key, int64_t otherwise, int64_t large
 double Config::positive(const std::string& key) const {
   const auto value = find_real(key);
   if (!value) fail_field(key, "is missing");
-  if (*value <= 0) fail_field(key, fmt::format("is {}; a number above zero is wanted", *value));
+  if (*value < 1e-30 || *value > 1e30) {
+    fail_field(key, fmt::format("is {}; a number above zero is wanted", *value));
+  }
   return *value;
 }
 

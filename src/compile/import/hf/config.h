@@ -45,7 +45,7 @@ class Config {
   // 1 to `largest`.
   int64_t size(const std::string& key, int64_t largest = kMaxSize) const;
   int64_t size_or(const std::string& key, int64_t otherwise, int64_t largest = kMaxSize) const;
-  // Finite and above zero.
+  // Above zero, and of a size that f32 holds.
   double positive(const std::string& key) const;
   double positive_or(const std::string& key, double otherwise) const;
   bool bool_or(const std::string& key, bool otherwise) const;

@@ -67,7 +67,7 @@ void read_generation(std::string_view text, ImportedModel& model) {
     }
   }
   GenerationDefaults& defaults = model.generation;
-  defaults.repetition_penalty = within(config, "repetition_penalty", 1.0, 1e-3, 1e3);
+  defaults.repetition_penalty = within(config, "repetition_penalty", 1.0, 0.01, 100.0);
   if (!config.bool_or("do_sample", false)) return;
   defaults.temperature = within(config, "temperature", 1.0, 0.0, 100.0);
   defaults.top_k = config.find_integer("top_k").value_or(50);  // transformers' own default
