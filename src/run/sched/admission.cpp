@@ -154,6 +154,12 @@ bool Scheduler::start(Step& step, std::deque<SequencePtr>::iterator at, const St
     step.batch.released.push_back(base);
     last_releases_.push_back(base);
     std::erase_if(kept_, [base](const KeptContext& context) { return context.id == base; });
+  } else if (begin.from_base) {
+    // Used again: the last of all to give its pages up.
+    const auto base = std::find_if(kept_.begin(), kept_.end(), [&](const KeptContext& context) {
+      return context.id == sequence.request.base;
+    });
+    std::rotate(base, base + 1, kept_.end());
   }
   sequence.request.base_use.reset();
   // In order of arrival: one that gave way earlier goes before those that came later.
