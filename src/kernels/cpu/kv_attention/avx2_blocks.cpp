@@ -9,29 +9,44 @@
 namespace kvern::kernels::cpu::avx2 {
 namespace {
 
-template <int kRows>
+// kBlocks blocks of positions beside each other: one or two rows alone have too few sums to hide
+// the latency of an FMA.
+template <int kRows, int kBlocks>
 [[gnu::target("avx2,fma")]] void qk(const QkBlock& b, int64_t block) {
-  __m256 sum[kRows][2];
-#pragma GCC unroll 6
-  for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = _mm256_setzero_ps();
+  constexpr int kVectors = 2 * kBlocks;
+  __m256 sum[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int c = 0; c < kVectors; ++c) sum[r][c] = _mm256_setzero_ps();
+  }
   const float* k = b.k + block * b.steps * kLanes;
   for (int64_t step = 0; step < b.steps; ++step) {
-    const __m256 low = _mm256_loadu_ps(k + step * kLanes);
-    const __m256 high = _mm256_loadu_ps(k + step * kLanes + kHalf);
-#pragma GCC unroll 6
+    __m256 lanes[kVectors];
+#pragma GCC unroll 8
+    for (int c = 0; c < kVectors; ++c) {
+      lanes[c] = _mm256_loadu_ps(k + (c / 2 * b.steps + step) * kLanes + c % 2 * kHalf);
+    }
+#pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       const __m256 q = _mm256_broadcast_ss(b.q + r * b.steps + step);
-      sum[r][0] = _mm256_fmadd_ps(q, low, sum[r][0]);
-      sum[r][1] = _mm256_fmadd_ps(q, high, sum[r][1]);
+#pragma GCC unroll 8
+      for (int c = 0; c < kVectors; ++c) sum[r][c] = _mm256_fmadd_ps(q, lanes[c], sum[r][c]);
     }
   }
   const __m256 scale = _mm256_set1_ps(b.scale);
-#pragma GCC unroll 6
+#pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
     float* scores = b.scores + r * kSplitTokens + block * kLanes;
-    _mm256_storeu_ps(scores, _mm256_mul_ps(sum[r][0], scale));
-    _mm256_storeu_ps(scores + kHalf, _mm256_mul_ps(sum[r][1], scale));
+#pragma GCC unroll 8
+    for (int c = 0; c < kVectors; ++c) {
+      _mm256_storeu_ps(scores + c * kHalf, _mm256_mul_ps(sum[r][c], scale));
+    }
   }
+}
+
+constexpr int num_blocks(int rows) {
+  return rows == 1 ? 4 : rows == 2 ? 2 : 1;
 }
 
 template <int kRows>
@@ -119,8 +134,12 @@ void weigh_all(const PvDirect& d, int64_t rows, std::integer_sequence<int, kRows
 template <int... kRows>
 void run_qk(const QkBlock& block, int64_t rows, int64_t begin, int64_t end,
             std::integer_sequence<int, kRows...>) {
-  static constexpr void (*kTable[])(const QkBlock&, int64_t) = {qk<kRows + 1>...};
-  for (int64_t i = begin; i < end; ++i) kTable[rows - 1](block, i);
+  using Qk = void (*)(const QkBlock& block, int64_t position_block);
+  static constexpr Qk kWide[] = {qk<kRows + 1, num_blocks(kRows + 1)>...};
+  static constexpr Qk kOne[] = {qk<kRows + 1, 1>...};
+  const int64_t wide = num_blocks(static_cast<int>(rows));
+  for (; begin + wide <= end; begin += wide) kWide[rows - 1](block, begin);
+  for (; begin < end; ++begin) kOne[rows - 1](block, begin);
 }
 
 template <int... kRows>
