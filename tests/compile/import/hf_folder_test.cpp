@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "compile/import/hf/join_tokenizer.h"
 #include "compile/import/import.h"
 #include "kvern/error.h"
 #include "tests/compile/import/hf_builder.h"
@@ -123,6 +124,25 @@ TEST(HfFolder, LinksOfAHubCacheLeadIntoItsBlobs) {
   fs::remove(snapshot / "model.safetensors");
   fs::create_symlink("../../elsewhere", snapshot / "model.safetensors");
   EXPECT_THAT(outcome(snapshot), HasSubstr("leads out of the folder"));
+}
+
+TEST(HfFolder, AddedTokensBeyondTheVocabularyAreLeftOut) {
+  text::TextModel text;
+  text.kind = text::TokenizerKind::kByteLevelBpe;
+  text.tokens = {"<e>", "a", "b", "<image>"};
+  text.token_types = {text::TokenType::kControl, text::TokenType::kNormal, text::TokenType::kNormal,
+                      text::TokenType::kControl};
+  text.eos_id = 0;
+  text.stop_ids = {0};
+  EXPECT_TRUE(drop_foreign_tokens(4, text));
+  EXPECT_EQ(text.tokens.size(), 4u);
+  EXPECT_TRUE(drop_foreign_tokens(3, text));
+  EXPECT_EQ(text.tokens, (std::vector<std::string>{"<e>", "a", "b"}));
+  EXPECT_FALSE(drop_foreign_tokens(2, text));  // an ordinary token
+  text.tokens.push_back("<x>");
+  text.token_types.push_back(text::TokenType::kControl);
+  text.pad_id = 3;
+  EXPECT_FALSE(drop_foreign_tokens(3, text));
 }
 
 TEST(HfFolder, ASafetensorsFileAloneSaysWhatToGive) {

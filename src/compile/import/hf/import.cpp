@@ -8,7 +8,7 @@
 #include "compile/import/families/family.h"
 #include "compile/import/hf/config.h"
 #include "compile/import/hf/generation.h"
-#include "compile/import/hf/tokenizer.h"
+#include "compile/import/hf/join_tokenizer.h"
 #include "compile/import/source_hash.h"
 
 namespace kvern::import::hf {
@@ -169,25 +169,6 @@ std::string folder_name(const std::string& path) {
   return name.empty() ? "model" : name.substr(0, 200);
 }
 
-void add_tokenizer(const std::string& path, ImportedModel& model) {
-  std::error_code ignored;
-  const std::filesystem::path folder(path);
-  if (!std::filesystem::exists(folder / "tokenizer.json", ignored) &&
-      !std::filesystem::exists(folder / "tokenizer.model", ignored)) {
-    model.warnings.emplace_back(
-        "the folder holds no tokenizer: the model takes and gives token ids only");
-    return;
-  }
-  model.text = read_tokenizer(path);
-  const auto num_tokens = static_cast<int64_t>(model.text.tokens.size());
-  if (num_tokens > model.vocabulary_size) {
-    fail("tokenizer", fmt::format("it has {} tokens, the model {}; the two do not belong together",
-                                  num_tokens, model.vocabulary_size));
-  }
-  const std::vector<int64_t> ids(model.text.stop_ids.begin(), model.text.stop_ids.end());
-  add_stop_ids(ids, "tokenizer", model);
-}
-
 }  // namespace
 
 ImportedModel import_config(std::string_view config_json, const WeightFiles& weights) {
@@ -225,7 +206,7 @@ ImportedModel import_folder(const std::string& path, const LoadOptions& options)
   model.files = weights.files;
   const std::string generation = read_optional(path, "generation_config.json");
   if (!generation.empty()) read_generation(generation, model);
-  add_tokenizer(path, model);
+  join_tokenizer(path, model);
   std::vector<std::span<const std::byte>> bytes;
   for (const auto& file : weights.files) bytes.push_back(file->bytes());
   model.source_hash = hash_tensors(model.graph.sources, bytes, options.progress);
