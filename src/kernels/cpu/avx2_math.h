@@ -41,11 +41,11 @@ namespace kvern::kernels::cpu {
 
 // exp(r) - 1 for |r| <= ln2 / 2.
 [[gnu::target("avx2,fma"), gnu::always_inline]] inline __m256 expm1_near_0(__m256 r) {
-  __m256 p = _mm256_set1_ps(1.0f / 720.0f);
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f / 120.0f));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f / 24.0f));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f / 6.0f));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.5f));
+  __m256 p = _mm256_set1_ps(0x1.6a23c8p-10f);
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0x1.123a20p-7f));
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0x1.5558f4p-5f));
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0x1.555492p-3f));
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0x1.fffffcp-2f));
   return _mm256_fmadd_ps(_mm256_mul_ps(r, r), p, r);
 }
 

@@ -24,17 +24,18 @@ inline __mmask16 first_lanes(int64_t count) {
   return _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), r);
 }
 
-// exp(r) - 1 for |r| <= ln2 / 2: a polynomial of degree 6.
+// exp(r) - 1 for |r| <= ln2 / 2: r plus r^2 times a polynomial whose largest error there is least,
+// 4e-9 of exp(r).
 [[gnu::target("avx512f"), gnu::always_inline]] inline __m512 expm1_near_0(__m512 r) {
-  __m512 p = _mm512_set1_ps(1.0f / 720.0f);
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 120.0f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 24.0f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 6.0f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.5f));
+  __m512 p = _mm512_set1_ps(0x1.6a23c8p-10f);
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.123a20p-7f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.5558f4p-5f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.555492p-3f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.fffffcp-2f));
   return _mm512_fmadd_ps(_mm512_mul_ps(r, r), p, r);
 }
 
-// exp(x) within 1 ulp of the exact value. Below -104 it is 0, above 89 infinity; NaN stays NaN.
+// exp(x) within 9e-8 of its size. Below -104 it is 0, above 89 infinity; NaN stays NaN.
 [[gnu::target("avx512f"), gnu::always_inline]] inline __m512 exp_f32(__m512 x) {
   x = _mm512_max_ps(_mm512_set1_ps(-105.0f), x);  // the second operand wins when one is NaN
   x = _mm512_min_ps(_mm512_set1_ps(90.0f), x);
