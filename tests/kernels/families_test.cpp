@@ -85,7 +85,7 @@ TEST(FamiliesDeathTest, TacticsDoNotDependOnTheProcessor) {
           std::exit(0);
         },
         ::testing::ExitedWithCode(0),
-        "cpu.linear.avx512bf16\ncpu.linear.plain\n"
+        "cpu.linear.avx512bf16\ncpu.linear.f32_fma.avx512\n"
         "cpu.kv_attention.avx512bf16\ncpu.kv_attention.avx512\ncpu.kv_attention.plain\n"
         "cpu.kv_append.avx512\ncpu.rope.avx512\ncpu.rms_norm.avx512\ncpu.elementwise.avx512\n")
         << isa;
