@@ -18,29 +18,9 @@ namespace {
   return _mm512_div_ps(x, _mm512_add_ps(_mm512_set1_ps(1.0f), e));
 }
 
-// Below 0.5 the series to x^15 (the next term is under 1e-8 of the value), above it
-// 1 - 2 / (1 + exp(2 |x|)) with the sign of x.
-[[gnu::target("avx512f"), gnu::always_inline]] inline __m512 tanh_f32(__m512 x) {
-  constexpr float kSeries[] = {21844.0f / 6081075.0f, -1382.0f / 155925.0f, 62.0f / 2835.0f,
-                               -17.0f / 315.0f,       2.0f / 15.0f,         -1.0f / 3.0f};
-  const __m512 square = _mm512_mul_ps(x, x);
-  __m512 p = _mm512_set1_ps(-929569.0f / 638512875.0f);
-  for (const float term : kSeries) p = _mm512_fmadd_ps(p, square, _mm512_set1_ps(term));
-  const __m512 small = _mm512_fmadd_ps(_mm512_mul_ps(p, square), x, x);
-  const __m512 magnitude = _mm512_abs_ps(x);
-  const __m512 one = _mm512_set1_ps(1.0f);
-  const __m512 e = exp_f32(_mm512_add_ps(magnitude, magnitude));
-  const __m512 large =
-      _mm512_sub_ps(one, _mm512_div_ps(_mm512_set1_ps(2.0f), _mm512_add_ps(one, e)));
-  const __m512i sign = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(INT32_MIN));
-  const __m512 signed_large =
-      _mm512_castsi512_ps(_mm512_or_si512(_mm512_castps_si512(large), sign));
-  const __mmask16 is_small = _mm512_cmp_ps_mask(magnitude, _mm512_set1_ps(0.5f), _CMP_LT_OQ);
-  return _mm512_mask_blend_ps(is_small, signed_large, small);
-}
-
 template <ElementwiseOp kOp>
-[[gnu::target("avx512f"), gnu::always_inline]] inline __m512 apply(__m512 a, __m512 b, __m512 f) {
+[[gnu::target("avx512f,avx512dq"), gnu::always_inline]] inline __m512 apply(__m512 a, __m512 b,
+                                                                            __m512 f) {
   if constexpr (kOp == ElementwiseOp::kGeluTanh) return gelu_tanh(a);
   if constexpr (kOp == ElementwiseOp::kGeluTanhMul) return _mm512_mul_ps(gelu_tanh(a), b);
   if constexpr (kOp == ElementwiseOp::kScale) return _mm512_mul_ps(a, f);
@@ -53,8 +33,8 @@ template <ElementwiseOp kOp>
 }
 
 template <ElementwiseOp kOp>
-[[gnu::target("avx512f")]] void run_row(const float* a, const float* b, float* y, int64_t dim,
-                                        float factor) {
+[[gnu::target("avx512f,avx512dq")]] void run_row(const float* a, const float* b, float* y,
+                                                 int64_t dim, float factor) {
   const __m512 f = _mm512_set1_ps(factor);
   for (int64_t i = 0; i < dim; i += 16) {
     const __mmask16 mask = first_lanes(dim - i);

@@ -11,4 +11,7 @@ void layer_norm_plain(const LayerNormDesc& desc, const LayerNormArgs& args);
 Verdict supports_layer_norm_avx512(const LayerNormDesc& desc);
 void layer_norm_avx512(const LayerNormDesc& desc, const LayerNormArgs& args);
 
+Verdict supports_layer_norm_avx2(const LayerNormDesc& desc);
+void layer_norm_avx2(const LayerNormDesc& desc, const LayerNormArgs& args);
+
 }  // namespace kvern::kernels::cpu

@@ -11,4 +11,7 @@ void rms_norm_plain(const RmsNormDesc& desc, const RmsNormArgs& args);
 Verdict supports_rms_norm_avx512(const RmsNormDesc& desc);
 void rms_norm_avx512(const RmsNormDesc& desc, const RmsNormArgs& args);
 
+Verdict supports_rms_norm_avx2(const RmsNormDesc& desc);
+void rms_norm_avx2(const RmsNormDesc& desc, const RmsNormArgs& args);
+
 }  // namespace kvern::kernels::cpu

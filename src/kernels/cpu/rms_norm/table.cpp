@@ -6,6 +6,7 @@ namespace {
 
 constexpr Impl<RmsNormDesc, RmsNormArgs> kRmsNormCpu[] = {
     {"cpu.rms_norm.avx512", "f32.lanes16", cpu::supports_rms_norm_avx512, cpu::rms_norm_avx512},
+    {"cpu.rms_norm.avx2", "f32.lanes16", cpu::supports_rms_norm_avx2, cpu::rms_norm_avx2},
     {"cpu.rms_norm.plain", "f32.lanes16", cpu::supports_any, cpu::rms_norm_plain},
 };
 

@@ -1,7 +1,7 @@
 #include <cmath>
 
+#include "kernels/cpu/kv_append/turn_ways.h"
 #include "kernels/cpu/launch.h"
-#include "kernels/cpu/rope/turn.h"
 #include "kernels/rope.h"
 
 namespace kvern::kernels {
@@ -41,14 +41,25 @@ void run_plain(const RopeDesc& desc, const RopeArgs& args) {
   });
 }
 
-Verdict supports_avx512(const RopeDesc& desc) {
-  if (desc.interleaved) return Verdict::no("interleaved pairs have the plain form only");
+Verdict supports_avx512(const RopeDesc&) {
   return cpu::needs_avx512();
 }
 
 void run_avx512(const RopeDesc& desc, const RopeArgs& args) {
+  const auto turn = desc.interleaved ? cpu::turn_pairs_avx512 : cpu::turn_halves_avx512;
   for_heads(desc, args, [&](const float* x, const float* cos, const float* sin, float* y) {
-    cpu::turn_halves_avx512(x, cos, sin, desc.head_dim, desc.rotary_dim, y);
+    turn(x, cos, sin, desc.head_dim, desc.rotary_dim, y);
+  });
+}
+
+Verdict supports_avx2(const RopeDesc&) {
+  return cpu::needs_avx2();
+}
+
+void run_avx2(const RopeDesc& desc, const RopeArgs& args) {
+  const auto turn = desc.interleaved ? cpu::turn_pairs_avx2 : cpu::turn_halves_avx2;
+  for_heads(desc, args, [&](const float* x, const float* cos, const float* sin, float* y) {
+    turn(x, cos, sin, desc.head_dim, desc.rotary_dim, y);
   });
 }
 
@@ -58,6 +69,7 @@ constexpr Impl<RopeAnglesDesc, RopeAnglesArgs> kRopeAnglesCpu[] = {
 
 constexpr Impl<RopeDesc, RopeArgs> kRopeCpu[] = {
     {"cpu.rope.avx512", "f32.unfused", supports_avx512, run_avx512},
+    {"cpu.rope.avx2", "f32.unfused", supports_avx2, run_avx2},
     {"cpu.rope.plain", "f32.unfused", cpu::supports_any, run_plain},
 };
 
