@@ -29,6 +29,25 @@ uint32_t offset(uint32_t unit) {
 // `tokenizers` looks graphemes of this size and longer up only character by character.
 constexpr size_t kLongGrapheme_bytes = 6;
 
+// Bytes that are not UTF-8 are graphemes of their own.
+size_t grapheme_end(std::string_view text, size_t at) {
+  int32_t state = 0;
+  CodePoint c = code_point_at(text, at);
+  size_t end = at + c.length_bytes;
+  while (end < text.size() && c.valid) {
+    const CodePoint next = code_point_at(text, end);
+    const bool both_ascii = c.value < 0x80 && next.value < 0x80;
+    const bool joined = both_ascii ? c.value == '\r' && next.value == '\n'
+                                   : next.valid && !utf8proc_grapheme_break_stateful(
+                                                       static_cast<int32_t>(c.value),
+                                                       static_cast<int32_t>(next.value), &state);
+    if (!joined) break;
+    end += next.length_bytes;
+    c = next;
+  }
+  return end;
+}
+
 }  // namespace
 
 CharsMap::CharsMap(std::string_view bytes) {
@@ -89,34 +108,26 @@ void CharsMap::append_longest(std::string_view text, std::string& out) const {
 
 void CharsMap::append_graphemes(std::string_view text, std::string& out) const {
   for (size_t at = 0; at < text.size();) {
-    int32_t state = 0;
-    CodePoint c = code_point_at(text, at);
-    size_t end = at + c.length_bytes;
-    while (end < text.size()) {
-      const CodePoint next = code_point_at(text, end);
-      if (!c.valid || !next.valid ||
-          utf8proc_grapheme_break_stateful(static_cast<int32_t>(c.value),
-                                           static_cast<int32_t>(next.value), &state)) {
-        break;
-      }
-      end += next.length_bytes;
-      c = next;
-    }
+    const size_t end = grapheme_end(text, at);
     const std::string_view grapheme = text.substr(at, end - at);
     const Found whole =
         grapheme.size() < kLongGrapheme_bytes ? find(grapheme, false) : Found{{}, 0};
     if (whole.length_bytes > 0) {
       out += whole.replacement;
     } else {
-      for (size_t i = 0; i < grapheme.size();) {
-        const size_t length = code_point_at(grapheme, i).length_bytes;
-        const std::string_view character = grapheme.substr(i, length);
-        const Found part = find(character, false);
-        out += part.length_bytes > 0 ? part.replacement : character;
-        i += length;
-      }
+      append_characters(grapheme, out);
     }
     at = end;
+  }
+}
+
+void CharsMap::append_characters(std::string_view text, std::string& out) const {
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = code_point_at(text, at).length_bytes;
+    const std::string_view character = text.substr(at, length);
+    const Found found = find(character, false);
+    out += found.length_bytes > 0 ? found.replacement : character;
+    at += length;
   }
 }
 

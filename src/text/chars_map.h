@@ -30,6 +30,7 @@ class CharsMap {
   Found find(std::string_view text, bool longest) const;
   void append_longest(std::string_view text, std::string& out) const;
   void append_graphemes(std::string_view text, std::string& out) const;
+  void append_characters(std::string_view text, std::string& out) const;
 
   std::vector<uint32_t> units_;
   std::string replacements_;

@@ -32,7 +32,8 @@ std::string strip(std::string_view text, bool left, bool right) {
 std::string replace_matches(const Regex& regex, std::string_view text, std::string_view with) {
   std::string out;
   size_t at = 0;
-  Regex::Matcher matcher(regex, text);
+  Regex::Matcher matcher(regex);
+  matcher.start(text);
   while (const auto match = matcher.find(at)) {
     out.append(text.substr(at, match->begin - at)).append(with);
     at = match->end;

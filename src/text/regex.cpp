@@ -95,10 +95,8 @@ struct Regex::Matcher::State {
   }
 };
 
-Regex::Matcher::Matcher(const Regex& regex, std::string_view text)
-    : state_(std::make_unique<State>()) {
+Regex::Matcher::Matcher(const Regex& regex) : state_(std::make_unique<State>()) {
   state_->regex = regex.state_.get();
-  state_->text = text;
   state_->data = pcre2_match_data_create_from_pattern(state_->regex->code, nullptr);
   state_->context = pcre2_match_context_create(nullptr);
   if (state_->data == nullptr || state_->context == nullptr) throw std::bad_alloc();
@@ -111,6 +109,10 @@ Regex::Matcher::Matcher(const Regex& regex, std::string_view text)
 }
 
 Regex::Matcher::~Matcher() = default;
+
+void Regex::Matcher::start(std::string_view text) {
+  state_->text = text;
+}
 
 std::optional<Regex::Matcher::Match> Regex::Matcher::find(size_t from) {
   if (from >= state_->text.size()) return std::nullopt;

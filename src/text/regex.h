@@ -18,10 +18,11 @@ class Regex {
   Regex(Regex&&) noexcept;
   Regex& operator=(Regex&&) noexcept;
 
-  // One text under search; bytes that are not UTF-8 match nothing. A matcher belongs to one thread.
+  // Searches one text after another; bytes that are not UTF-8 match nothing. A matcher belongs to
+  // one thread. Making one costs as much as searching a page of text.
   class Matcher {
    public:
-    Matcher(const Regex& regex, std::string_view text);
+    explicit Matcher(const Regex& regex);
     ~Matcher();
     Matcher(const Matcher&) = delete;
     Matcher& operator=(const Matcher&) = delete;
@@ -30,6 +31,8 @@ class Regex {
       size_t begin;
       size_t end;
     };
+    // The text of the finds that follow.
+    void start(std::string_view text);
     // The first match at or after `from` that is not empty. Throws Error(kInvalidRequest) when the
     // pattern meets its limits on this text.
     std::optional<Match> find(size_t from);

@@ -15,39 +15,20 @@ namespace kvern::text {
 struct Splitter::Compiled {
   Step step;
   std::optional<Regex> regex;
-
-  std::vector<Part> parts(std::string_view text) const;
 };
 
-std::vector<Part> Splitter::Compiled::parts(std::string_view text) const {
-  switch (step.kind) {
-    case StepKind::kSplitRegex: {
-      PartCollector collector(text.size());
-      Regex::Matcher matcher(*regex, text);
-      size_t at = 0;
-      while (const auto match = matcher.find(at)) {
-        collector.add_match(match->begin, match->end);
-        at = match->end;
-      }
-      return std::move(collector).finish();
-    }
-    case StepKind::kSplitText:
-    case StepKind::kMetaspace:
-      return literal_parts(text, step.text);
-    case StepKind::kDigits:
-      return digit_parts(text);
-    case StepKind::kPunctuation:
-      return punctuation_parts(text);
-    case StepKind::kWords:
-      return word_parts(text);
-    case StepKind::kSplitSpaces:
-      return space_parts(text);
-    default:
-      throw InternalError("splitter: a step that the constructor let in");
-  }
-}
-
 namespace {
+
+std::vector<Part> regex_parts(Regex::Matcher& matcher, std::string_view text) {
+  PartCollector collector(text.size());
+  matcher.start(text);
+  size_t at = 0;
+  while (const auto match = matcher.find(at)) {
+    collector.add_match(match->begin, match->end);
+    at = match->end;
+  }
+  return std::move(collector).finish();
+}
 
 bool is_split(StepKind kind) {
   return kind >= StepKind::kScan && kind <= StepKind::kBertWords;
@@ -121,38 +102,64 @@ Splitter::~Splitter() = default;
 Splitter::Splitter(Splitter&&) noexcept = default;
 Splitter& Splitter::operator=(Splitter&&) noexcept = default;
 
-void Splitter::split(std::string_view text, Place place, Arena& arena,
-                     FunctionRef<void(std::string_view)> word) const {
-  run(0, text, place, arena, word);
+std::vector<Part> Splitter::parts(size_t step_index, std::string_view text,
+                                  Scratch& scratch) const {
+  const Step& step = steps_[step_index].step;
+  switch (step.kind) {
+    case StepKind::kSplitRegex: {
+      std::unique_ptr<Regex::Matcher>& matcher = scratch.matchers[step_index];
+      if (!matcher) matcher = std::make_unique<Regex::Matcher>(*steps_[step_index].regex);
+      return regex_parts(*matcher, text);
+    }
+    case StepKind::kSplitText:
+    case StepKind::kMetaspace:
+      return literal_parts(text, step.text);
+    case StepKind::kDigits:
+      return digit_parts(text);
+    case StepKind::kPunctuation:
+      return punctuation_parts(text);
+    case StepKind::kWords:
+      return word_parts(text);
+    case StepKind::kSplitSpaces:
+      return space_parts(text);
+    default:
+      throw InternalError("splitter: a step that the constructor let in");
+  }
 }
 
-void Splitter::run(size_t step_index, std::string_view text, Place place, Arena& arena,
+void Splitter::split(std::string_view text, Place place, Scratch& scratch,
+                     FunctionRef<void(std::string_view)> word) const {
+  scratch.matchers.resize(steps_.size());
+  run(0, text, place, scratch, word);
+}
+
+void Splitter::run(size_t step_index, std::string_view text, Place place, Scratch& scratch,
                    FunctionRef<void(std::string_view)> word) const {
   if (text.empty()) return;
   if (step_index == steps_.size()) return word(text);
-  const Compiled& compiled = steps_[step_index];
-  const Step& step = compiled.step;
+  const Step& step = steps_[step_index].step;
   const auto place_of = [&](size_t begin) { return begin == 0 ? place : Place::kInside; };
   if (step.kind == StepKind::kScan) {
     const auto scanner = static_cast<Scanner>(step.left);
     for (size_t at = 0; at < text.size();) {
       const size_t end = word_end(scanner, text, at);
-      run(step_index + 1, text.substr(at, end - at), place_of(at), arena, word);
+      run(step_index + 1, text.substr(at, end - at), place_of(at), scratch, word);
       at = end;
     }
     return;
   }
   if (step.kind == StepKind::kPrependSpace) {
-    if (!text.starts_with(' ')) text = arena.emplace_back(" " + std::string(text));
-    return run(step_index + 1, text, place, arena, word);
+    if (!text.starts_with(' ')) text = scratch.texts.emplace_back(" " + std::string(text));
+    return run(step_index + 1, text, place, scratch, word);
   }
   if (step.kind == StepKind::kMetaspace) {
-    text = arena.emplace_back(marked(step, text, place));
-    if (step.right == 0) return run(step_index + 1, text, place, arena, word);
+    text = scratch.texts.emplace_back(marked(step, text, place));
+    if (step.right == 0) return run(step_index + 1, text, place, scratch, word);
   }
-  for (const Part& part : joined_parts(compiled.parts(text), behavior_of(step), step.invert)) {
-    run(step_index + 1, text.substr(part.begin, part.end - part.begin), place_of(part.begin), arena,
-        word);
+  for (const Part& part :
+       joined_parts(parts(step_index, text, scratch), behavior_of(step), step.invert)) {
+    run(step_index + 1, text.substr(part.begin, part.end - part.begin), place_of(part.begin),
+        scratch, word);
   }
 }
 

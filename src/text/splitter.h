@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,6 +10,8 @@
 
 #include "base/function_ref.h"
 #include "text/normalizer.h"
+#include "text/regex.h"
+#include "text/split_parts.h"
 #include "text/text_step.h"
 
 namespace kvern::text {
@@ -21,16 +24,21 @@ class Splitter {
   Splitter(Splitter&&) noexcept;
   Splitter& operator=(Splitter&&) noexcept;
 
-  // Texts that steps made along the way; words point into them.
-  using Arena = std::deque<std::string>;
+  // What one encode() call keeps between texts.
+  struct Scratch {
+    std::deque<std::string> texts;  // made along the way; words point into them
+    std::vector<std::unique_ptr<Regex::Matcher>> matchers;  // [steps]
+  };
 
-  // Calls `word` for each, in order. Words point into `text` or into `arena`.
-  void split(std::string_view text, Place place, Arena& arena,
+  // Calls `word` for each, in order. Words point into `text` or into `scratch`, which must be of
+  // this splitter alone.
+  void split(std::string_view text, Place place, Scratch& scratch,
              FunctionRef<void(std::string_view)> word) const;
 
  private:
   struct Compiled;
-  void run(size_t step, std::string_view text, Place place, Arena& arena,
+  std::vector<Part> parts(size_t step, std::string_view text, Scratch& scratch) const;
+  void run(size_t step, std::string_view text, Place place, Scratch& scratch,
            FunctionRef<void(std::string_view)> word) const;
 
   std::vector<Compiled> steps_;

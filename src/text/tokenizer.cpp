@@ -96,7 +96,7 @@ class Encoding {
   void append_piece(std::string_view piece, Place place) {
     if (piece.empty()) return;
     if (!state_.normalizer.empty()) {
-      piece = arena_.emplace_back(state_.normalizer.apply(piece, place));
+      piece = scratch_.texts.emplace_back(state_.normalizer.apply(piece, place));
     }
     for (size_t at = 0; at < piece.size();) {
       const auto match = state_.normalized_specials.find(piece, at, parse_special_);
@@ -115,7 +115,7 @@ class Encoding {
       }
       return;
     }
-    state_.splitter.split(text, place, arena_, [&](std::string_view word) {
+    state_.splitter.split(text, place, scratch_, [&](std::string_view word) {
       state_.cuts.cut(word, [&](std::string_view part) { append_word(part); });
     });
   }
@@ -145,7 +145,7 @@ class Encoding {
   const State& state_;
   bool parse_special_;
   WordCache cache_;
-  Splitter::Arena arena_;
+  Splitter::Scratch scratch_;
   std::vector<int32_t>& ids_;
 };
 

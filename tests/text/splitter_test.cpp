@@ -15,8 +15,9 @@ using testing::ElementsAre;
 std::vector<std::string> words(std::vector<Step> steps, std::string_view text,
                                Place place = Place::kStart) {
   std::vector<std::string> out;
-  Splitter::Arena arena;
-  Splitter(steps).split(text, place, arena, [&](std::string_view word) { out.emplace_back(word); });
+  Splitter::Scratch scratch;
+  Splitter(steps).split(text, place, scratch,
+                        [&](std::string_view word) { out.emplace_back(word); });
   return out;
 }
 

@@ -71,7 +71,8 @@ std::vector<std::string> words_of_scanner(Scanner scanner, const std::string& te
 
 std::vector<std::string> words_of_regex(const Regex& regex, const std::string& text) {
   std::vector<std::string> words;
-  Regex::Matcher matcher(regex, text);
+  Regex::Matcher matcher(regex);
+  matcher.start(text);
   size_t at = 0;
   while (const auto match = matcher.find(at)) {
     RC_ASSERT(match->begin == at);  // the patterns leave nothing out
