@@ -105,6 +105,9 @@ def _metadata(family, config):
         out |= {"attention.key_length": head_dim, "attention.value_length": head_dim}
     if family in ("phi3", *_GEMMA):
         out["attention.sliding_window"] = config.sliding_window
+    if family == "gemma2":
+        out |= {"attn_logit_softcapping": config.attn_logit_softcapping,
+                "final_logit_softcapping": config.final_logit_softcapping}
     if family == "gemma3":  # the pattern of the tiny model; absent, it is 6
         out["attention.sliding_window_pattern"] = 3
     if family == "granite":

@@ -64,6 +64,7 @@ FAMILIES = {
             "window of the second layer alone": {"layer_types": ["sliding_attention"] * 2},
             "bias": "bias",
         },
+        "gguf": {"changes": {"layer_types": ["full_attention"] * 2}},  # GGUF has no window here
     },
     "qwen3": {
         "model_type": "qwen3",
@@ -89,6 +90,7 @@ FAMILIES = {
             "norms after blocks": "post_norms",
             "activation": {"hidden_activation": "silu"},
         },
+        "gguf": {"changes": {"query_pre_attn_scalar": 16}},
     },
     "gemma3": {
         "model_type": "gemma3_text",
