@@ -9,6 +9,8 @@ make of tok_lines.jsonl:
 
     python scripts/golden/tokenizers_golden.py                  writes all
     python scripts/golden/tokenizers_golden.py KIND LINE        prints one line's ids
+    python scripts/golden/tokenizers_golden.py --gemma3 FILE    tok_gemma3.sums: what SentencePiece
+                                                                makes of a GGUF file's vocabulary
 """
 
 import io
@@ -286,7 +288,8 @@ SENTENCEPIECE = {
 
 # Lines with characters that the package's old tables of punctuation and marks (about Unicode 9) do
 # not know as such: ⹏ ⹒ and marks of Nyiakeng, Masaram Gondi and Syloti Nagri. Unicode 14 does.
-OLD_TABLES = {"words": {892, 2471, 3089}, "bert": {1303, 2822}}
+# Gemma's user-defined tokens are sought before normalisation in GGUF files: one line holds U+2581.
+OLD_TABLES = {"gemma3": {8}, "words": {892, 2471, 3089}, "bert": {1303, 2822}}
 
 
 def fnv(data):
@@ -306,14 +309,7 @@ def load(kind):
     return lambda text: tokenizer.encode(text).ids, tokenizer.decode
 
 
-def make(kind):
-    if kind in SENTENCEPIECE:
-        (GOLDEN / f"tok_{kind}.model").write_bytes(SENTENCEPIECE[kind]())
-    else:
-        text = json.loads(KINDS[kind]().to_str())
-        with open(GOLDEN / f"tok_{kind}.json", "w", encoding="utf-8") as out:
-            json.dump(text, out, ensure_ascii=False, separators=(",", ":"))
-    encode, decode = load(kind)
+def write_sums(kind, encode, decode):
     with open(GOLDEN / f"tok_{kind}.sums", "w", encoding="ascii") as out:
         for index, line in enumerate(LINES):
             if index in OLD_TABLES.get(kind, ()):
@@ -325,11 +321,44 @@ def make(kind):
     print(kind, "written", flush=True)
 
 
+def make(kind):
+    if kind in SENTENCEPIECE:
+        (GOLDEN / f"tok_{kind}.model").write_bytes(SENTENCEPIECE[kind]())
+    else:
+        text = json.loads(KINDS[kind]().to_str())
+        with open(GOLDEN / f"tok_{kind}.json", "w", encoding="utf-8") as out:
+            json.dump(text, out, ensure_ascii=False, separators=(",", ":"))
+    write_sums(kind, *load(kind))
+
+
+def make_gemma3(path):
+    import gguf_file
+    from sentencepiece import sentencepiece_model_pb2
+
+    metadata = gguf_file.read_metadata(path)
+    columns = [metadata[f"tokenizer.ggml.{name}"] for name in ("tokens", "scores", "token_type")]
+    proto = sentencepiece_model_pb2.ModelProto()
+    for token, score, kind in zip(*columns):
+        # The file writes user-defined tokens with spaces.
+        piece = token.replace(" ", "\u2581") if kind == 4 else token
+        proto.pieces.add(piece=piece, score=score, type=int(kind))
+    trainer, spec = proto.trainer_spec, proto.normalizer_spec
+    trainer.model_type, trainer.byte_fallback = 2, True
+    for index, name in enumerate(["pad", "eos", "bos", "unk"]):
+        setattr(trainer, f"{name}_id", index)
+        setattr(trainer, f"{name}_piece", columns[0][index])
+    spec.name, spec.add_dummy_prefix, spec.remove_extra_whitespaces = "identity", False, False
+    model = sentencepiece.SentencePieceProcessor(model_proto=proto.SerializeToString())
+    write_sums("gemma3", model.encode, model.decode)
+
+
 LINES = make_lines()
 if len(sys.argv) == 3 and sys.argv[2].isdigit():
     encode, decode = load(sys.argv[1])
     text = LINES[int(sys.argv[2])]
     print(repr(text), encode(text), repr(decode(encode(text))), sep="\n")
+elif len(sys.argv) == 3 and sys.argv[1] == "--gemma3":
+    make_gemma3(sys.argv[2])
 else:
     with open(GOLDEN / "tok_lines.jsonl", "w", encoding="utf-8", newline="\n") as out:
         for line in LINES:
