@@ -1,14 +1,9 @@
 // Vector functions shared by AVX-512 kernels. Callers carry the same target attribute.
 #pragma once
 
-// g++ 12 takes the undefined pass-through operands of its own intrinsics for mistakes of ours.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#include <immintrin.h>
-#pragma GCC diagnostic pop
-
 #include <cstdint>
+
+#include "kernels/cpu/intrinsics.h"
 
 namespace kvern::kernels::cpu {
 
