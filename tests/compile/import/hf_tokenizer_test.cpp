@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -98,6 +99,22 @@ TEST_F(HfTokenizer, TokensAddedBesideTheTokenizer) {
   EXPECT_EQ(model.token_types[size], text::TokenType::kUnused);
   EXPECT_THAT(text::Tokenizer(model).encode("<|tool|>"), ElementsAre(size + 1));
   EXPECT_EQ(model.token_types[0], text::TokenType::kControl);  // tokenizer.json's word counts
+}
+
+TEST_F(HfTokenizer, NamedTokensAreSpecialAndListedOnesAreAddedOnce) {
+  write("tokenizer.json", golden("gpt2.json"));
+  const text::TextModel plain = read();
+  const auto the =
+      static_cast<size_t>(std::ranges::find(plain.tokens, "the") - plain.tokens.begin());
+  ASSERT_LT(the, plain.tokens.size());
+  EXPECT_EQ(plain.token_types[the], text::TokenType::kNormal);
+  write("tokenizer_config.json", R"({"eos_token": "the"})");
+  write("added_tokens.json", R"({"Ġ": 5, "<new>": )" + std::to_string(plain.tokens.size()) + "}");
+  const text::TextModel model = read();
+  EXPECT_EQ(model.token_types[the], text::TokenType::kControl);
+  EXPECT_EQ(model.tokens.back(), "<new>");
+  EXPECT_EQ(std::ranges::count(model.token_types, text::TokenType::kControl),
+            std::ranges::count(plain.token_types, text::TokenType::kControl) + 2);
 }
 
 TEST_F(HfTokenizer, ChatTemplates) {

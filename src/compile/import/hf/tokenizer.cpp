@@ -78,12 +78,14 @@ void add_listed_tokens(const std::string& folder, AddedTokens& tokens) {
     order.emplace_back(view.item(i).as_integer(), tree.keys[i]);
   }
   std::ranges::sort(order);
-  for (const auto& [id, content] : order) tokens.add_special(view, content, id);
+  for (const auto& [id, content] : order) {
+    if (!tokens.find(content)) tokens.add_special(view, content, id);
+  }
 }
 
 // bos, eos, …: tokenizer_config.json's word, else special_tokens_map.json's, else what is there.
-void set_special(const TreeView& config, const TreeView& map, const char* key,
-                 const AddedTokens& tokens, std::optional<int32_t>& id) {
+void set_special(const TreeView& config, const TreeView& map, const char* key, AddedTokens& tokens,
+                 std::optional<int32_t>& id) {
   std::string name = token_of(config, key);
   if (name.empty()) name = token_of(map, key);
   if (name.empty()) return;
@@ -91,6 +93,7 @@ void set_special(const TreeView& config, const TreeView& map, const char* key,
   if (!found) {
     config.fail(fmt::format("'{}' is '{}', which the vocabulary lacks", key, name));
   }
+  tokens.add_special(config, name, *found);  // is one from now on, if it was an ordinary token
   id = found;
 }
 
