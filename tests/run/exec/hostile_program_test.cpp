@@ -96,6 +96,20 @@ TEST(HostileProgram, WeightsThatAreTooSmallOrOfAnotherForm) {
   expect_refused("few embeddings", [](Plan& p) { p.vocabulary_size = 33; });
 }
 
+TEST(HostileProgram, PositionsAreEmbeddedWhereTheTableHoldsAllOfThem) {
+  TinyPlan tiny;
+  at(tiny.plan, kEmbedding).inputs[0].index = 1;
+  tiny.plan.profile.context_length.max = 32;
+  EXPECT_NO_THROW(prepare_program(tiny.plan, false));
+  tiny.plan.profile.context_length.max = 33;
+  EXPECT_THROW(prepare_program(tiny.plan, false), Error);
+}
+
+TEST(HostileProgram, NormsOfHeadsBeyondTheRow) {
+  expect_refused("two heads", [](Plan& p) { set_field(at(p, kNorm), "heads", int64_t{2}); });
+  expect_refused("huge heads", [](Plan& p) { set_field(at(p, kNorm), "heads", INT64_MAX / 4); });
+}
+
 TEST(HostileProgram, PagesOfAnotherShape) {
   expect_refused("KV group", [](Plan& p) { set_field(at(p, kAppend), "kv_group", int64_t{1}); });
   expect_refused("page bytes",

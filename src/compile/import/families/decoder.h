@@ -64,8 +64,8 @@ struct DecoderConfig {
 
   std::vector<RopeConfig> ropes;  // empty: no rotary positions
   bool rope_interleaved = false;  // neighbouring pairs instead of halves
-  std::vector<DecoderLayer>
-      layers;                     // one per layer, or empty: all see everything and turn by rope 0
+  // One per layer, or empty: all see everything and turn by rope 0.
+  std::vector<DecoderLayer> layers;
   int64_t learned_positions = 0;  // rows of positions.weight, which are added to the embedding
 
   float attention_scale = 0.0f;    // 0: 1 / sqrt(head_dim). Granite: its attention_multiplier
