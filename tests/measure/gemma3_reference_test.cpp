@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "tests/measure/smollm2.h"
+#include "text/tokenizer.h"
 
 namespace kvern::measure {
 namespace {
@@ -102,12 +103,24 @@ TEST_F(SlowGemma3Reference, GreedyIdsAndLogitsEqualTransformers) {
   EXPECT_LE(worst, 2e-4);
 }
 
+// The long prompt is no text of its own in the golden file.
+void expect_encodings(const text::TextModel& model, const Json& file) {
+  const text::Tokenizer tokenizer(model);
+  for (size_t i = 0; i < 3; ++i) {
+    const Json& prompt = file.at("prompts")[i];
+    EXPECT_EQ(tokenizer.encode(prompt.at("text").get<std::string>()),
+              prompt.at("prompt_ids").get<std::vector<int32_t>>());
+  }
+}
+
 // The file's own blocks and the fast kernels: bf16 activations move logits of 20 by a few tenths.
 TEST_F(E2eGemma3, KeptWeightsAnswerAsTransformers) {
   engine::EngineOptions options;
   options.kv_capacity_tokens = 2048;
-  engine::Engine engine(build(quantize::WeightChoice::kKeep, DType::kI8), options);
+  const auto plan = build(quantize::WeightChoice::kKeep, DType::kI8);
+  engine::Engine engine(plan, options);
   const Json file = golden("gemma3_greedy.json");
+  expect_encodings(plan->plan().text, file);
   const Json& first = file.at("prompts")[0];
   auto wanted = first.at("ids").get<std::vector<int32_t>>();
   wanted.resize(8);
