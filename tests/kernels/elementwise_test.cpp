@@ -127,7 +127,30 @@ TEST(Elementwise, SiluFromEndToEnd) {
   }
 }
 
-// The series of small values meets the exponential of large ones, and both ends are the cap.
+// Both tails: below -13 the value is under f32's range, above 6 it is x.
+TEST(Elementwise, GeluFromEndToEnd) {
+  for (const ElementwiseOp op : {ElementwiseOp::kGeluErf, ElementwiseOp::kGeluTanh}) {
+    const ElementwiseDesc desc{op, 4001};
+    Rows a(1, desc.dim, 0.0f);
+    for (int64_t i = 0; i < desc.dim; ++i) a.at(0, i) = 0.01f * static_cast<float>(i - 2000);
+    a.at(0, 0) = std::nanf("");
+    a.at(0, 1) = std::numeric_limits<float>::max();
+    for (const Candidate& candidate : testing::runnable("elementwise", desc)) {
+      SCOPED_TRACE(candidate.name);
+      const Rows y = run(desc, candidate.name, a, a, 1, 1);
+      EXPECT_TRUE(std::isnan(y.at(0, 0)));
+      EXPECT_EQ(y.at(0, 1), std::numeric_limits<float>::max());
+      for (int64_t i = 2; i < desc.dim; ++i) {
+        const double value = wanted(desc, a.at(0, i), 0);
+        // exp's argument is rounded: the relative error grows with x^2.
+        const double tolerance = 1e-6 + 3e-7 * a.at(0, i) * a.at(0, i);
+        ASSERT_NEAR(y.at(0, i), value, tolerance * std::fabs(value) + 1e-36) << a.at(0, i);
+      }
+    }
+  }
+}
+
+// Small values keep their digits, and both ends are the cap.
 TEST(Elementwise, SoftcapFromEndToEnd) {
   const ElementwiseDesc desc{ElementwiseOp::kSoftcap, 4001, 30.0f};
   Rows a(1, desc.dim, 0.0f);

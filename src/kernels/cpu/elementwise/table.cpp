@@ -4,7 +4,8 @@
 namespace kvern::kernels {
 namespace {
 
-// They differ in exp and tanh alone: libm's, and ours of cpu/avx512_math.h and cpu/avx2_math.h.
+// They differ in exp, tanh and erf alone: libm's, and ours of cpu/avx512_math.h and
+// cpu/avx2_math.h.
 constexpr Impl<ElementwiseDesc, ElementwiseArgs> kElementwiseCpu[] = {
     {"cpu.elementwise.avx512", "f32.exp6", cpu::supports_elementwise_avx512,
      cpu::elementwise_avx512},
