@@ -18,6 +18,7 @@ struct BuildOptions {
   int32_t max_sequences = 16;      // that run together
   int32_t max_tokens_per_step = 512;  // computed by one step, all sequences together
   int32_t page_tokens = 32;           // tokens of a KV page
+  uint64_t seed = 0;                  // of the weights of "synthetic:CONFIG.json"
   ProgressFn progress;                // may be empty
 };
 
@@ -55,5 +56,37 @@ void verify_plan(const std::string& plan_path, const ProgressFn& progress = {});
 
 // True when the file begins like a plan. False for a file that is absent or unreadable.
 bool is_plan(const std::string& path);
+
+inline constexpr int64_t kMaxTraceTokens = int64_t{1} << 24;
+
+struct RequestLengths {
+  int64_t prompt_tokens = 0;
+  int64_t answer_tokens = 0;
+};
+
+// One of the two. memory_bytes: of weights, KV pages and activations together.
+struct SizeOptions {
+  uint64_t memory_bytes = 0;
+  int64_t sequences = 0;  // that are to run together
+};
+
+// What a load needs of a plan. Bytes of a sequence are those of its KV pages: on the mean over its
+// life, and at the end of the request at the 95th percentile of lengths, and of the longest.
+struct SizeProposal {
+  int64_t requests = 0;
+  int64_t p50_tokens = 0, p95_tokens = 0, p99_tokens = 0, max_tokens = 0;  // prompt and answer
+  int64_t context_length = 0;       // to build with: holds every request
+  int64_t plan_context_length = 0;  // the plan's own
+  int64_t beyond_plan = 0;          // requests that it would refuse or cut
+  uint64_t mean_sequence_bytes = 0, p95_sequence_bytes = 0, max_sequence_bytes = 0;
+  int64_t sequences = 0;  // together, at their mean; more waits or is preempted
+  int64_t sequences_at_p95 = 0, sequences_at_max = 0;
+  int64_t kv_capacity_tokens = 0;  // EngineOptions::kv_capacity_tokens
+  uint64_t kv_bytes = 0, weight_bytes = 0, activation_bytes = 0, memory_bytes = 0;
+};
+
+// Throws as Plan::open, and Error(kInvalidArgument) for a trace or a memory that cannot be.
+SizeProposal propose_size(const std::string& plan_path, const std::vector<RequestLengths>& trace,
+                          const SizeOptions& options);
 
 }  // namespace kvern

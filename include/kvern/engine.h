@@ -165,6 +165,9 @@ struct DoctorReport {
 };
 DoctorReport doctor();
 
+// What this process may still take: the least of the machine's free memory and its limits.
+uint64_t memory_within_reach_bytes();
+
 // GB/s at which `num_threads` threads read 512 MiB, best of several passes: the roof of decoding.
 double measure_read_bandwidth(int32_t num_threads);
 

@@ -40,7 +40,10 @@ class Engine::TextTools {
   // where the model wants them. parse_special: "<|im_end|>" in the text is that token, not its
   // characters.
   std::vector<int32_t> encode(std::string_view text, bool add_special, bool parse_special) const;
+  // Both throw Error(kInvalidRequest) for an id outside the vocabulary. piece: the bytes that one
+  // token stands for, special ones included.
   std::string decode(std::span<const int32_t> ids) const;
+  std::string piece(int32_t id) const;
   // The model's own rendering of a conversation, ready for encode(…, false, true). Throws
   // Error(kInvalidRequest) with the template's words when it objects.
   std::string apply_chat_template(const std::vector<ChatMessage>& messages,

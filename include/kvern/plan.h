@@ -56,6 +56,9 @@ class Plan {
   std::string manifest_json() const;
   std::string report_json() const;  // what the build did with each tensor
   std::string graph_text() const;   // the compiled graph, readable
+  // How `value` ("layers.3.attn.qkv") is computed, by which implementation and why not another, and
+  // where its weights come from. Throws Error(kInvalidArgument) naming similar values.
+  std::string why(std::string_view value) const;
   // All of the above but the graph as one JSON object.
   std::string to_json() const;
 

@@ -59,6 +59,7 @@ compile::BuildRequest request_of(const BuildOptions& options, const std::string&
   request.max_context_length = options.max_context_length;
   request.max_sequences = options.max_sequences;
   request.max_tokens_per_step = options.max_tokens_per_step;
+  request.seed = options.seed;
   request.progress = options.progress;
   return request;
 }

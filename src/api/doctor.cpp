@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "base/host_memory.h"
 #include "device/cpu/cpu_device.h"
 #include "kvern/engine.h"
 
@@ -107,6 +108,10 @@ double measure_read_bandwidth(int32_t num_threads) {
   return best;
 }
 
+uint64_t memory_within_reach_bytes() {
+  return static_cast<uint64_t>(free_memory_bytes());
+}
+
 DoctorReport doctor() {
   DoctorReport report;
   report.version = KVERN_VERSION;
@@ -115,8 +120,7 @@ DoctorReport doctor() {
   report.cores = device::num_usable_cores();
   struct sysinfo info {};
   if (sysinfo(&info) == 0) report.memory_bytes = uint64_t{info.totalram} * info.mem_unit;
-  const std::string available = field_of("/proc/meminfo", "MemAvailable");
-  if (!available.empty()) report.free_memory_bytes = std::stoull(available) * 1024;
+  report.free_memory_bytes = memory_within_reach_bytes();
   report.huge_pages = huge_pages_enabled();
   if (report.free_memory_bytes > 2 * kRoofBytes) {
     report.read_bandwidth_gb_per_second = measure_read_bandwidth(report.cores);

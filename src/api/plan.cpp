@@ -4,6 +4,7 @@
 
 #include "base/fields.h"
 #include "base/json.h"
+#include "compile/explain.h"
 #include "plan/reader.h"
 
 namespace kvern {
@@ -38,7 +39,8 @@ PlanSummary summarise(const plan::PlanFile& file) {
   s.max_sequences = p.profile.sequences.max;
   s.max_tokens_per_step = p.profile.tokens.max;
   s.file_bytes = file.file_bytes();
-  s.weight_bytes = file.weights().size();
+  s.weight_bytes = plan::weights_bytes(p);
+  s.synthetic = plan::is_synthetic(p);
   s.decode_weight_bytes = decode_weight_bytes(p);
   s.kv_bytes_per_token = static_cast<uint64_t>(p.kv_layout.bytes_per_token());
   s.page_tokens = p.kv_layout.page_tokens();
@@ -99,6 +101,10 @@ std::string Plan::manifest_json() const {
 std::string Plan::report_json() const {
   return state_->file.plan().import_report;
 }
+std::string Plan::why(std::string_view value) const {
+  return compile::explain(state_->file.plan(), value);
+}
+
 std::string Plan::graph_text() const {
   return state_->file.plan().graph_text;
 }

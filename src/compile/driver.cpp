@@ -84,7 +84,12 @@ plan::Plan describe(const import::ImportedModel& model, const BuildRequest& requ
   plan.hidden_size = model.hidden_size;
   plan.num_parameters = model.num_parameters;
   plan.text = model.text;
-  plan.generation.stop_ids = model.stop_ids;
+  plan.generation = {.stop_ids = model.stop_ids,
+                     .temperature = model.generation.temperature,
+                     .top_p = model.generation.top_p,
+                     .top_k = model.generation.top_k,
+                     .min_p = model.generation.min_p,
+                     .repetition_penalty = model.generation.repetition_penalty};
   plan.generation.temperature = model.generation.temperature;
   plan.generation.top_p = model.generation.top_p;
   plan.generation.top_k = model.generation.top_k;
@@ -94,13 +99,26 @@ plan::Plan describe(const import::ImportedModel& model, const BuildRequest& requ
   return plan;
 }
 
+// Weights that come from a source have no bytes when sources have none; literals are real.
+void mark_synthetic(const import::ImportedModel& model, const std::vector<int>& weight_index,
+                    plan::Plan& plan) {
+  if (!model.synthetic_seed) return;
+  plan.synthetic_seed = *model.synthetic_seed;
+  for (size_t i = 0; i < plan.weights.size(); ++i) {
+    const auto& nodes = model.graph.weights[static_cast<size_t>(weight_index[i])].recipe.nodes;
+    plan.weights[i].synthetic = std::any_of(nodes.begin(), nodes.end(), [](const auto& node) {
+      return node.op == ir::RecipeOp::kSource;
+    });
+  }
+}
+
 }  // namespace
 
 BuildResult build(const BuildRequest& request) {
   const auto start = std::chrono::steady_clock::now();
   check_plan_path(request);
   import::ImportedModel model =
-      import::load(request.model_path, {phase(request.progress, "reading")});
+      import::load(request.model_path, {request.seed, phase(request.progress, "reading")});
   // Before the passes too: linears are joined where their weights will be stored alike, not where
   // the file happens to keep them alike.
   quantize::apply(model.graph, request.weights);
@@ -114,6 +132,7 @@ BuildResult build(const BuildRequest& request) {
   lower::place_buffers(lowered.program);
   plan.program = std::move(lowered.program);
   plan.weights = lowered.weights;
+  mark_synthetic(model, lowered.weight_index, plan);
   plan.graph_text = ir::print(model.graph);
   plan.recipes_text = ir::print_recipes(model.graph);
 
@@ -141,7 +160,7 @@ BuildResult build(const BuildRequest& request) {
 // compiler may conclude otherwise.
 std::string build_key(const BuildRequest& request) {
   const import::ImportedModel model =
-      import::load(request.model_path, {phase(request.progress, "reading")});
+      import::load(request.model_path, {request.seed, phase(request.progress, "reading")});
   WireWriter text;
   text::write_text_model(text, model.text);
   const std::string inputs = fmt::format(

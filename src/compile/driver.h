@@ -24,6 +24,7 @@ struct BuildRequest {
   int64_t max_context_length = 0;  // 0: what the model was trained for
   int32_t max_sequences = 16;
   int32_t max_tokens_per_step = 512;
+  uint64_t seed = 0;  // of "synthetic:CONFIG.json"
   ProgressFn progress;
 };
 

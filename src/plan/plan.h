@@ -33,6 +33,9 @@ struct Weight {
   std::string packing;  // kernels::packing_name, or "dense"
   uint64_t offset = 0;  // from the start of the weights section, 64-byte aligned
   uint64_t size_bytes = 0;
+  // Not in the file: drawn from Plan::synthetic_seed when the plan is loaded. Its offset counts on
+  // from the end of the weights that are.
+  bool synthetic = false;
 };
 
 // What the model's makers propose; a request may say otherwise.
@@ -66,6 +69,11 @@ struct Plan {
   std::string graph_text;       // ir::print after the passes
   std::string recipes_text;     // weight recipes, for retune and refit
   std::vector<Weight> weights;  // data lies in the file's last section
+  uint64_t synthetic_seed = 0;  // of the weights that are synthetic
 };
+
+// Bytes that all weights take in memory, one behind the other.
+uint64_t weights_bytes(const Plan& plan);
+bool is_synthetic(const Plan& plan);
 
 }  // namespace kvern::plan

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/check.h"
 #include "base/checked.h"
 #include "base/hash.h"
 #include "plan/format.h"
@@ -91,22 +92,28 @@ std::vector<SectionEntry> read_table(std::span<const std::byte> bytes, const Hea
   return table;
 }
 
+// Beyond any memory; below it no sum of offset and size overflows.
+constexpr uint64_t kMaxSyntheticBytes = uint64_t{1} << 46;
+
+// Weights of the file in its section, those that are drawn at load behind it; each in order.
 void check_weight_extents(const Plan& plan, uint64_t weights_bytes, const std::string& file) {
-  uint64_t end = 0;
+  uint64_t end = 0, synthetic_end = weights_bytes;
   for (const Weight& weight : plan.weights) {
-    if (weight.offset % kWeightAlignment != 0 || weight.offset < end ||
-        !extent_inside(weight.offset, weight.size_bytes, weights_bytes)) {
+    uint64_t& at = weight.synthetic ? synthetic_end : end;
+    const uint64_t limit = weight.synthetic ? kMaxSyntheticBytes : weights_bytes;
+    if (weight.offset % kWeightAlignment != 0 || weight.offset < at ||
+        !extent_inside(weight.offset, weight.size_bytes, limit)) {
       fail(file, fmt::format("weight '{}' ({} bytes at {}) does not lie in the {} bytes of weights",
-                             weight.name, weight.size_bytes, weight.offset, weights_bytes));
+                             weight.name, weight.size_bytes, weight.offset, limit));
     }
-    end = weight.offset + weight.size_bytes;
+    at = weight.offset + weight.size_bytes;
   }
 }
 
 std::string weights_in(const Plan& plan, uint64_t begin, uint64_t end) {
   std::string names;
   for (const Weight& weight : plan.weights) {
-    if (weight.offset < end && weight.offset + weight.size_bytes > begin) {
+    if (!weight.synthetic && weight.offset < end && weight.offset + weight.size_bytes > begin) {
       names += (names.empty() ? "" : ", ") + weight.name;
     }
   }
@@ -153,11 +160,25 @@ ParsedPlan parse_plan(std::span<const std::byte> bytes, const std::string& file,
   return parsed;
 }
 
+uint64_t weights_bytes(const Plan& plan) {
+  uint64_t end = 0;
+  for (const Weight& weight : plan.weights) {
+    end = std::max(end, weight.offset + weight.size_bytes);
+  }
+  return end;
+}
+
+bool is_synthetic(const Plan& plan) {
+  return std::any_of(plan.weights.begin(), plan.weights.end(),
+                     [](const Weight& weight) { return weight.synthetic; });
+}
+
 PlanFile::PlanFile(const std::string& path)
     : file_(path), parsed_(parse_plan(file_.bytes(), path, /*check_sums=*/true)) {}
 
 std::span<const std::byte> PlanFile::weight(size_t index) const {
   const Weight& weight = parsed_.plan.weights.at(index);
+  KVERN_CHECK(!weight.synthetic, "weight '{}' is not in the file", weight.name);
   return parsed_.weights.subspan(weight.offset, weight.size_bytes);
 }
 

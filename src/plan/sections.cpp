@@ -70,6 +70,10 @@ void write_weight_table(WireWriter& out, const Plan& plan) {
     out.number(weight.offset);
     out.number(weight.size_bytes);
   }
+  // Only plans with synthetic weights go on: a Kvern that does not know them refuses.
+  if (!is_synthetic(plan)) return;
+  out.number(plan.synthetic_seed);
+  for (const Weight& weight : plan.weights) out.number<uint8_t>(weight.synthetic ? 1 : 0);
 }
 
 Weight read_weight(WireReader& in) {
@@ -94,6 +98,20 @@ Weight read_weight(WireReader& in) {
   weight.offset = in.number<uint64_t>("weight offset");
   weight.size_bytes = in.number<uint64_t>("weight size");
   return weight;
+}
+
+void read_weight_table(WireReader& in, Plan& plan) {
+  for (uint32_t left = in.count(/*min_item_bytes=*/40, "weights"); left > 0; --left) {
+    plan.weights.push_back(read_weight(in));
+  }
+  if (in.remaining() == 0) return;
+  plan.synthetic_seed = in.number<uint64_t>("seed");
+  for (Weight& weight : plan.weights) {
+    const auto flag = in.number<uint8_t>("synthetic");
+    if (flag > 1) in.fail("synthetic", fmt::format("{}; 0 or 1 are known", flag));
+    weight.synthetic = flag == 1;
+  }
+  if (!is_synthetic(plan)) in.fail("synthetic", "a seed, and no weight that it is for");
 }
 
 void write_generation(WireWriter& out, const GenerationDefaults& generation) {
@@ -146,6 +164,7 @@ std::string write_manifest(const Plan& plan) {
   json["hidden_size"] = plan.hidden_size;
   json["parameters"] = plan.num_parameters;
   json["source_hash"] = plan.source_hash;
+  if (is_synthetic(plan)) json["synthetic_seed"] = plan.synthetic_seed;
   return dump_json(json, 2);
 }
 
@@ -233,9 +252,7 @@ void read_section(Section section, std::span<const std::byte> bytes, const std::
       read_generation(in, plan.generation);
       break;
     case Section::kWeightTable:
-      for (uint32_t left = in.count(/*min_item_bytes=*/40, "weights"); left > 0; --left) {
-        plan.weights.push_back(read_weight(in));
-      }
+      read_weight_table(in, plan);
       break;
   }
   in.expect_end();

@@ -58,14 +58,19 @@ class SummedWriter {
   std::vector<uint64_t> sums_;
 };
 
+// Those that the file holds first, so that the others take no room there. Returns the file's bytes.
 uint64_t place_weights(Plan& plan) {
-  uint64_t offset = 0;
-  for (Weight& weight : plan.weights) {
-    weight.offset = offset;
-    offset = static_cast<uint64_t>(
-        align_up(static_cast<int64_t>(offset + weight.size_bytes), kWeightAlignment));
+  uint64_t offset = 0, in_file = 0;
+  for (const bool synthetic : {false, true}) {
+    for (Weight& weight : plan.weights) {
+      if (weight.synthetic != synthetic) continue;
+      weight.offset = offset;
+      offset = static_cast<uint64_t>(
+          align_up(static_cast<int64_t>(offset + weight.size_bytes), kWeightAlignment));
+    }
+    if (!synthetic) in_file = offset;
   }
-  return offset;
+  return in_file;
 }
 
 std::vector<uint64_t> write_weights(AtomicFile& file, const Plan& plan, uint64_t total,
@@ -73,12 +78,14 @@ std::vector<uint64_t> write_weights(AtomicFile& file, const Plan& plan, uint64_t
   SummedWriter out(file);
   static constexpr std::byte kZeros[kWeightAlignment] = {};
   for (size_t i = 0; i < plan.weights.size(); ++i) {
-    const uint64_t size = plan.weights[i].size_bytes;
-    const auto data = allocate_aligned(size);
-    hooks.weight(i, {data.get(), size});
-    out.write({data.get(), size});
-    const uint64_t end = plan.weights[i].offset + size;
-    const uint64_t next = i + 1 < plan.weights.size() ? plan.weights[i + 1].offset : total;
+    const Weight& weight = plan.weights[i];
+    if (weight.synthetic) continue;
+    const auto data = allocate_aligned(weight.size_bytes);
+    hooks.weight(i, {data.get(), weight.size_bytes});
+    out.write({data.get(), weight.size_bytes});
+    const uint64_t end = weight.offset + weight.size_bytes;
+    const auto next =
+        static_cast<uint64_t>(align_up(static_cast<int64_t>(end), kWeightAlignment));
     out.write({kZeros, next - end});
     if (hooks.progress) hooks.progress(next, total);
   }

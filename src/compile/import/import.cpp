@@ -43,6 +43,11 @@ ImportedModel import_named(const std::string& path, Import import) {
 }  // namespace
 
 ImportedModel load(const std::string& path, const LoadOptions& options) {
+  constexpr std::string_view kSynthetic = "synthetic:";
+  if (path.starts_with(kSynthetic)) {
+    const std::string config = path.substr(kSynthetic.size());
+    return import_named(config, [&] { return hf::import_synthetic(config, options.seed); });
+  }
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
     return import_named(path, [&] { return hf::import_folder(path, options); });

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,9 +56,12 @@ struct ImportedModel {
   GenerationDefaults generation;
   std::vector<TensorNote> tensors;
   std::vector<std::string> warnings;
+  // The sources hold no bytes: weights are drawn from this seed when the plan is loaded.
+  std::optional<uint64_t> synthetic_seed;
 };
 
 struct LoadOptions {
+  uint64_t seed = 0;  // of "synthetic:CONFIG.json"
   // progress(done_bytes, total_bytes) while tensors are hashed; may be empty.
   std::function<void(uint64_t, uint64_t)> progress;
 };

@@ -1,8 +1,13 @@
 #include "run/exec/weight_store.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "base/check.h"
+#include "base/host_memory.h"
 #include "device/cpu/cpu_device.h"
+#include "run/exec/synthetic_weights.h"
 
 namespace kvern::exec {
 namespace {
@@ -19,15 +24,34 @@ void copy_weights(device::Stream& stream, std::byte* to, std::span<const std::by
   });
 }
 
+// Weights that the plan only names are drawn here, each by one thread.
+void draw_weights(device::Stream& stream, const plan::Plan& plan, std::byte* to) {
+  KVERN_CHECK(stream.kind() == device::Kind::kCpu, "synthetic weights are drawn on the CPU only");
+  const auto count = static_cast<int64_t>(plan.weights.size());
+  static_cast<device::CpuStream&>(stream).pool().parallel_for(count, [&](int64_t i, int) {
+    const plan::Weight& weight = plan.weights[static_cast<size_t>(i)];
+    if (!weight.synthetic) return;
+    fill_synthetic(weight, plan.synthetic_seed, {to + weight.offset, weight.size_bytes});
+  });
+}
+
 }  // namespace
 
 WeightStore::WeightStore(std::shared_ptr<const plan::PlanFile> file, device::Device& device,
                          device::Stream& stream, WeightsMemory memory)
     : file_(std::move(file)), base_(file_->weights().data()) {
-  if (memory == WeightsMemory::kMap && device.kind() == device::Kind::kCpu) return;
-  const std::span<const std::byte> weights = file_->weights();
-  copy_ = device.allocate(weights.size());
-  copy_weights(stream, copy_.data(), weights);
+  const plan::Plan& plan = file_->plan();
+  const bool synthetic = plan::is_synthetic(plan);
+  if (memory == WeightsMemory::kMap && device.kind() == device::Kind::kCpu && !synthetic) return;
+  const uint64_t bytes = plan::weights_bytes(plan);
+  if (synthetic && bytes > static_cast<uint64_t>(physical_memory_bytes())) {
+    throw Error(Code::kOutOfMemory, fmt::format("engine: {} bytes of synthetic weights; this "
+                                                "machine has {} bytes of memory",
+                                                bytes, physical_memory_bytes()));
+  }
+  copy_ = device.allocate(bytes);
+  copy_weights(stream, copy_.data(), file_->weights());
+  if (synthetic) draw_weights(stream, plan, copy_.data());
   base_ = copy_.data();
 }
 

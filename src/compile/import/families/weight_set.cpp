@@ -34,6 +34,10 @@ WeightSet::WeightSet(ir::Graph& graph, std::vector<ir::WeightSource> sources, st
 
 bool WeightSet::bind_steps(const std::string& name, const std::string& source_name,
                            std::vector<ir::RecipeNode> steps) {
+  if (synthetic_) {
+    bound_[name] = {};
+    return true;
+  }
   const auto found = by_source_name_.find(source_name);
   if (found == by_source_name_.end()) return false;
   Binding binding;
@@ -101,10 +105,25 @@ Shape WeightSet::made_shape(const std::string& name, const Binding& binding) con
   }
 }
 
+// A source as a file would bring it, of the shape that is asked for.
+void WeightSet::draw(const std::string& name, const Shape& shape, Binding& binding) {
+  binding.source = static_cast<int32_t>(graph_.sources.size());
+  ir::WeightSource source;
+  source.name = name;
+  source.type = ir::SourceType::kBf16;
+  source.shape = shape;
+  graph_.sources.push_back(std::move(source));
+  used_.push_back(true);
+  ir::RecipeNode leaf;
+  leaf.source = binding.source;
+  binding.recipe.nodes = {leaf};
+}
+
 ir::ValueId WeightSet::take(const std::string& name, const Shape& shape) {
   const auto found = bound_.find(name);
   KVERN_CHECK(found != bound_.end(), "weight '{}' was never bound", name);
   Binding& binding = found->second;
+  if (synthetic_ && !binding.value.valid()) draw(name, shape, binding);
   const ir::WeightSource& source = graph_.sources[binding.source];
   const Shape made = made_shape(name, binding);
   if (made != shape) {

@@ -15,6 +15,13 @@ class WeightSet {
  public:
   // `sources` become graph.sources. `who` opens messages: "gguf: file 'x.gguf'".
   WeightSet(ir::Graph& graph, std::vector<ir::WeightSource> sources, std::string who);
+  // Without files: every bind succeeds, and what is taken becomes a source of the shape asked for,
+  // in file 0, with no bytes. For plans whose weights are drawn at load.
+  static WeightSet synthetic(ir::Graph& graph, std::string who) {
+    WeightSet out(graph, {}, std::move(who));
+    out.synthetic_ = true;
+    return out;
+  }
 
   // Every bind: the family's `name` is made from the file's tensor `source_name`; false when the
   // file has none. Rows of a vector are its elements.
@@ -39,7 +46,7 @@ class WeightSet {
 
   bool has(const std::string& name) const { return bound_.contains(name); }
   bool has_source(const std::string& source_name) const {
-    return by_source_name_.contains(source_name);
+    return synthetic_ || by_source_name_.contains(source_name);
   }
 
   // The value of a weight: one `weight` node per name, made at its first use. Throws
@@ -63,6 +70,7 @@ class WeightSet {
   // Binds `steps`, each on the one before, the first on the source.
   bool bind_steps(const std::string& name, const std::string& source_name,
                   std::vector<ir::RecipeNode> steps);
+  void draw(const std::string& name, const Shape& shape, Binding& binding);
   Shape made_shape(const std::string& name, const Binding& binding) const;
 
   ir::Graph& graph_;
@@ -70,6 +78,7 @@ class WeightSet {
   std::unordered_map<std::string, int32_t> by_source_name_;
   std::unordered_map<std::string, Binding> bound_;
   std::vector<bool> used_;  // by source
+  bool synthetic_ = false;
 };
 
 }  // namespace kvern::import

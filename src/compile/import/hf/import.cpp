@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/hash.h"
 #include "compile/import/families/family.h"
 #include "compile/import/hf/config.h"
 #include "compile/import/hf/generation.h"
@@ -171,17 +172,15 @@ std::string folder_name(const std::string& path) {
 
 }  // namespace
 
-ImportedModel import_config(std::string_view config_json, const WeightFiles& weights) {
-  const ModelConfig config = open_config(config_json);
+namespace {
+
+// Everything that the configuration says, once `set` knows where weights come from.
+void import_with(const ModelConfig& config, WeightSet& set, ImportedModel& model) {
   const Family& family = family_of(config);
   check_class(config);
-  ImportedModel model;
   model.family = family.name;
-  model.graph.files = weights.names;
-  WeightSet set(model.graph, needed(weights, config, model.tensors), "hf");
   family.from_hf(config.text, set, model);
   config.whole.refuse_unread();
-  refuse_surplus(set);
   for (const Config& each : {config.text, config.whole}) {
     if (const auto ids = each.find_integers("eos_token_id")) add_stop_ids(*ids, kConfig, model);
   }
@@ -189,6 +188,36 @@ ImportedModel import_config(std::string_view config_json, const WeightFiles& wei
     model.num_parameters += num_elements(tensor.shape);
   }
   note_tensors(model.graph, model.tensors);
+}
+
+}  // namespace
+
+ImportedModel import_config(std::string_view config_json, const WeightFiles& weights) {
+  const ModelConfig config = open_config(config_json);
+  ImportedModel model;
+  model.graph.files = weights.names;
+  WeightSet set(model.graph, needed(weights, config, model.tensors), "hf");
+  import_with(config, set, model);
+  refuse_surplus(set);
+  return model;
+}
+
+ImportedModel import_synthetic(const std::string& config_path, uint64_t seed) {
+  std::error_code ignored;
+  const bool folder = std::filesystem::is_directory(config_path, ignored);
+  const std::string path =
+      folder ? (std::filesystem::path(config_path) / kConfig).string() : config_path;
+  const MappedFile file(path);
+  const auto bytes = file.bytes();
+  const std::string_view json(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const ModelConfig config = open_config(json);
+  ImportedModel model;
+  model.synthetic_seed = seed;
+  model.graph.files = {"synthetic"};
+  WeightSet set = WeightSet::synthetic(model.graph, "hf");
+  import_with(config, set, model);
+  model.name = "synthetic " + model.family;
+  model.source_hash = hex64(hash64(json, seed));
   return model;
 }
 
