@@ -64,9 +64,13 @@ int build(const Flags& flags, const BuildFlags& build_flags) {
 std::function<int()> setup_build(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   auto build_flags = std::make_shared<BuildFlags>();
-  app.add_option("MODEL", flags->model, "Model file: GGUF v2 or v3")->required();
+  app.add_option("MODEL", flags->model,
+                 "A GGUF file, a Hugging Face folder, or synthetic:CONFIG.json: the shapes of that "
+                 "configuration with weights drawn from --seed at load")
+      ->required();
   app.add_option("-o,--output", flags->plan, "Plan file to write")->required();
   add_build_flags(app, build_flags);
+  app.add_option("--seed", build_flags->seed, "Of synthetic weights")->capture_default_str();
   app.add_option("--threads", flags->threads,
                  "Threads of the build; one is used today, whatever is given")
       ->check(CLI::Range(1, 1024));

@@ -42,9 +42,9 @@ fs::path note_path(const fs::path& folder, const std::string& model_path, const 
   struct stat info {};
   if (::stat(model_path.c_str(), &info) != 0) return {};
   const std::string identity =
-      fmt::format("{}|{}|{}.{:09}|{}|{}|{}|{}|{}", fs::absolute(model_path).string(), info.st_size,
-                  info.st_mtim.tv_sec, info.st_mtim.tv_nsec, flags.weights, flags.kv,
-                  flags.max_context_length, flags.max_sequences, KVERN_VERSION);
+      fmt::format("{}|{}|{}.{:09}|{}|{}|{}|{}|{}|{}", fs::absolute(model_path).string(),
+                  info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec, flags.weights, flags.kv,
+                  flags.max_context_length, flags.max_sequences, flags.activations, KVERN_VERSION);
   return folder / "by-file" / fmt::format("{:016x}", std::hash<std::string>{}(identity));
 }
 
@@ -84,34 +84,6 @@ void remove_leftovers(const fs::path& folder) {
   }
 }
 
-}  // namespace
-
-BuildOptions BuildFlags::to_options() const {
-  BuildOptions options;
-  options.weights = weight_format_from_name(weights);
-  options.kv = kv_cache_format_from_name(kv);
-  options.max_context_length = max_context_length;
-  options.max_sequences = max_sequences;
-  return options;
-}
-
-void add_build_flags(CLI::App& app, const std::shared_ptr<BuildFlags>& flags) {
-  app.add_option(
-         "--weights", flags->weights,
-         "Storage of the matrices: keep (the source's own, exactly), f32, f16, bf16, int8, int4")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"keep", "f32", "f16", "bf16", "int8", "int4"}));
-  app.add_option("--kv", flags->kv, "Storage of K and V: f32, f16, bf16, int8, fp8 (groups of 32)")
-      ->capture_default_str()
-      ->check(CLI::IsMember({"f32", "f16", "bf16", "int8", "fp8"}));
-  app.add_option("--max-context-length", flags->max_context_length,
-                 "Tokens of prompt and answer; default: what the model was trained for")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
-  app.add_option("--max-sequences", flags->max_sequences, "Sequences that run together")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 4096));
-}
-
 std::string cached_plan(const std::string& model_path, const BuildFlags& flags, CacheUse use) {
   const InterruptAction stop([] {});  // the progress callbacks see it and unwind
   BuildOptions options = flags.to_options();
@@ -135,6 +107,54 @@ std::string cached_plan(const std::string& model_path, const BuildFlags& flags, 
   }
   if (!note.empty()) write_note(note, key);
   return plan.string();
+}
+
+}  // namespace
+
+BuildOptions BuildFlags::to_options() const {
+  BuildOptions options;
+  options.weights = weight_format_from_name(weights);
+  options.kv = kv_cache_format_from_name(kv);
+  options.max_context_length = max_context_length;
+  options.max_sequences = max_sequences;
+  options.activations = activations_from_name(activations);
+  options.seed = seed;
+  return options;
+}
+
+void add_build_flags(CLI::App& app, const std::shared_ptr<BuildFlags>& flags) {
+  const auto add = [&](const char* name, auto& value, const char* about) {
+    CLI::Option* option = app.add_option(name, value, about)->group("Build");
+    option->each([flags, name](const std::string&) { flags->given = name; });
+    return option;
+  };
+  add("--weights", flags->weights,
+      "Storage of the matrices: keep (the source's own, exactly), f32, f16, bf16, int8, int4")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"keep", "f32", "f16", "bf16", "int8", "int4"}));
+  add("--kv", flags->kv, "Storage of K and V: f32, f16, bf16, int8, fp8 (groups of 32)")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"f32", "f16", "bf16", "int8", "fp8"}));
+  add("--activations", flags->activations,
+      "Rounding of what int8 and int4 matrices multiply: default (bf16), int8 (faster prefill, "
+      "less exact)")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"default", "int8"}));
+  add("--max-context-length", flags->max_context_length,
+      "Tokens of prompt and answer; default: what the model was trained for")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
+  add("--max-sequences", flags->max_sequences, "Sequences that run together")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 4096));
+}
+
+std::string plan_for(const std::string& model_or_plan, const BuildFlags& flags, CacheUse use) {
+  if (!is_plan(model_or_plan)) return cached_plan(model_or_plan, flags, use);
+  if (flags.given.empty()) return model_or_plan;
+  throw Error(Code::kInvalidArgument,
+              fmt::format("{} is decided when a plan is built; '{}' is a plan: build it again, or "
+                          "give the model",
+                          flags.given, model_or_plan));
 }
 
 }  // namespace kvern::cli

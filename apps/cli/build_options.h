@@ -14,6 +14,9 @@ struct BuildFlags {
   std::string kv = "bf16";
   int64_t max_context_length = 0;
   int32_t max_sequences = 16;
+  std::string activations = "default";
+  uint64_t seed = 0;
+  std::string given;  // the last one on the command line: they mean nothing for a plan
 
   BuildOptions to_options() const;
 };
@@ -26,6 +29,7 @@ struct CacheUse {
   bool quiet = false;
   bool verify = false;  // a cached plan with a damaged byte is built again, not served
 };
-std::string cached_plan(const std::string& model_path, const BuildFlags& flags, CacheUse use);
+// A plan is taken as it is. Throws Error(kInvalidArgument) when options of a build are given too.
+std::string plan_for(const std::string& model_or_plan, const BuildFlags& flags, CacheUse use);
 
 }  // namespace kvern::cli

@@ -10,6 +10,7 @@ namespace {
 
 struct Flags {
   std::string plan;
+  std::string why;
   bool graph = false;
   bool json = false;
 };
@@ -20,7 +21,8 @@ std::string table(const Plan& plan) {
   const auto row = [&](const char* name, const std::string& value) {
     out += fmt::format("{:<20} {}\n", name, value);
   };
-  row("model", fmt::format("{} ({})", s.model, s.family));
+  row("model", fmt::format("{} ({}){}", s.model, s.family,
+                           s.synthetic ? ", SYNTHETIC weights drawn from a seed" : ""));
   row("parameters", fmt::format("{:.1f} M in {} layers, hidden size {}, vocabulary {}",
                                 static_cast<double>(s.num_parameters) / 1e6, s.num_layers,
                                 s.hidden_size, s.vocabulary_size));
@@ -43,10 +45,13 @@ std::string table(const Plan& plan) {
 
 int inspect(const Flags& flags) {
   const Plan plan = Plan::open(flags.plan);
-  if (flags.graph)
+  if (!flags.why.empty()) {
+    print(plan.why(flags.why));
+  } else if (flags.graph) {
     print(plan.graph_text() + "\n");
-  else
+  } else {
     print(flags.json ? plan.to_json() + "\n" : table(plan));
+  }
   return kOk;
 }
 
@@ -55,8 +60,12 @@ int inspect(const Flags& flags) {
 std::function<int()> setup_inspect(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   app.add_option("PLAN", flags->plan, "Plan file")->required();
-  app.add_flag("--graph", flags->graph, "Print the compiled graph");
-  app.add_flag("--json", flags->json, "Print everything but the graph as JSON");
+  auto* why = app.add_option("--why", flags->why,
+                             "How this value is computed, by what and why: layers.0.attn.qkv");
+  auto* graph = app.add_flag("--graph", flags->graph, "Print the compiled graph")->excludes(why);
+  app.add_flag("--json", flags->json, "Print everything but the graph as JSON")
+      ->excludes(why)
+      ->excludes(graph);
   return [=] { return inspect(*flags); };
 }
 

@@ -16,12 +16,20 @@ namespace {
 std::atomic<bool> seen{false};
 std::mutex action_mutex;
 std::function<void()> action_at_interrupt;
+bool goes_on = false;  // after the action
 
 void wait_for_signals(sigset_t signals) {
   std::chrono::steady_clock::time_point first;
   for (;;) {
     int signal = 0;
     if (sigwait(&signals, &signal) != 0) continue;
+    {
+      const std::lock_guard lock(action_mutex);
+      if (goes_on && signal == SIGINT) {
+        action_at_interrupt();
+        continue;
+      }
+    }
     // timeout(1) signals the child and then its group: the same interrupt twice.
     const auto now = std::chrono::steady_clock::now();
     if (seen && now - first < std::chrono::milliseconds(250)) continue;
@@ -48,15 +56,17 @@ bool interrupted() {
   return seen.load();
 }
 
-InterruptAction::InterruptAction(std::function<void()> action) {
+InterruptAction::InterruptAction(std::function<void()> action, After after) {
   const std::lock_guard lock(action_mutex);
   if (seen) action();
   action_at_interrupt = std::move(action);
+  goes_on = after == After::kGoOn;
 }
 
 InterruptAction::~InterruptAction() {
   const std::lock_guard lock(action_mutex);
   action_at_interrupt = {};
+  goes_on = false;
 }
 
 }  // namespace kvern::cli

@@ -17,7 +17,10 @@ bool interrupted();
 // to its own end. With none alive, an interrupt ends the process: nothing would be lost.
 class InterruptAction {
  public:
-  explicit InterruptAction(std::function<void()> action);
+  // kGoOn: the program goes on afterwards as if nothing had come, and further Ctrl-C calls the
+  // action again; SIGTERM still ends the process.
+  enum class After { kEnd, kGoOn };
+  explicit InterruptAction(std::function<void()> action, After after = After::kEnd);
   ~InterruptAction();
   InterruptAction(const InterruptAction&) = delete;
   InterruptAction& operator=(const InterruptAction&) = delete;

@@ -4,8 +4,8 @@
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
-#include <iostream>
 #include <new>
+#include <sstream>
 
 #include "apps/cli/interrupt.h"
 #include "apps/cli/output.h"
@@ -18,15 +18,30 @@ namespace {
 constexpr Verb kVerbs[] = {
     {"build", "Compile a model into a plan",
      "  kvern build model.gguf -o model.plan\n"
-     "  kvern build model.gguf -o small.plan --weights int4 --kv int8\n",
+     "  kvern build model_folder/ -o small.plan --weights int4 --kv int8\n"
+     "  kvern build synthetic:config.json -o shape.plan --weights int8 --seed 1\n",
      setup_build},
     {"run", "Answer a prompt from a plan or a model",
      "  kvern run model.plan -p \"Once upon a time\" -n 64\n"
      "  kvern run model.gguf --chat -p \"Why is the sky blue?\"\n"
      "  echo \"A mill is\" | kvern run model.plan - --json\n",
      setup_run},
+    {"chat", "Talk with a model",
+     "  kvern chat model.plan\n"
+     "  kvern chat model.gguf --system \"Answer in one sentence.\" --temperature 0.7 --seed 1\n",
+     setup_chat},
+    {"tokenize", "Show a text's tokens, or the text of tokens",
+     "  kvern tokenize model.plan -p \"Once upon a time\" --json\n"
+     "  kvern tokenize model.plan --decode 1,2,3\n",
+     setup_tokenize},
+    {"size", "Propose context length, pages and memory for a load",
+     "  kvern size model.plan --trace lengths.jsonl\n"
+     "  kvern size model.plan --trace lengths.jsonl --memory 16G --json\n"
+     "lengths.jsonl: a line per request, {\"prompt_tokens\": 812, \"answer_tokens\": 96}\n",
+     setup_size},
     {"inspect", "Show what a plan holds and what the build did",
      "  kvern inspect model.plan\n"
+     "  kvern inspect model.plan --why layers.0.attn.qkv\n"
      "  kvern inspect model.plan --graph\n",
      setup_inspect},
     {"verify", "Check every byte of a plan", "  kvern verify model.plan\n", setup_verify},
@@ -35,6 +50,10 @@ constexpr Verb kVerbs[] = {
      "  kvern bench model.plan -p 512 -n 128 -b 1,8 -r 5 -o json\n",
      setup_bench},
     {"doctor", "Show what this machine offers", "  kvern doctor --json\n", setup_doctor},
+    {"completion", "Print a script that completes kvern's words in a shell",
+     "  source <(kvern completion bash)\n"
+     "  kvern completion fish > ~/.config/fish/completions/kvern.fish\n",
+     setup_completion},
 };
 
 int code_of(const Error& error) {
@@ -107,7 +126,11 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kOk : kUsage;
+    std::ostringstream out, err;
+    const int code = app.exit(error, out, err);
+    if (code == 0) return run_verb([&] { return print(out.str()), kOk; });
+    print_error(err.str().substr(0, err.str().find_last_not_of('\n') + 1));
+    return kUsage;
   }
   return run_verb(action);
 }

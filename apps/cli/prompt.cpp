@@ -36,7 +36,24 @@ std::string read_file(const std::string& path) {
   return read_all(in, "'" + path + "'");
 }
 
-std::vector<int32_t> parse_ids(const std::string& text) {
+void check_one_source(const PromptFlags& flags) {
+  if (!flags.dash.empty() && flags.dash != "-") {
+    throw Error(Code::kInvalidArgument, fmt::format("'{}': a prompt goes behind -p, a file behind "
+                                                    "-f, and - is standard input",
+                                                    flags.dash));
+  }
+  const int sources = (flags.text_given ? 1 : 0) + (flags.file.empty() ? 0 : 1) +
+                      (flags.ids.empty() ? 0 : 1) + (flags.dash.empty() ? 0 : 1);
+  if (sources == 1) return;
+  throw Error(Code::kInvalidArgument,
+              fmt::format("{} prompts were given; exactly one of -p TEXT, -f FILE, - or "
+                          "--prompt-ids is wanted",
+                          sources));
+}
+
+}  // namespace
+
+std::vector<int32_t> parse_ids(const std::string& text, const std::string& option) {
   std::vector<int32_t> ids;
   const char* at = text.data();
   const char* end = at + text.size();
@@ -46,7 +63,7 @@ std::vector<int32_t> parse_ids(const std::string& text) {
     if (error != std::errc() || (next != end && *next != ',')) {
       throw Error(
           Code::kInvalidArgument,
-          fmt::format("--prompt-ids '{}': wanted numbers with commas between, as in 1,2,3", text));
+          fmt::format("{} '{}': wanted numbers with commas between, as in 1,2,3", option, text));
     }
     ids.push_back(id);
     if (next == end) return ids;
@@ -55,6 +72,7 @@ std::vector<int32_t> parse_ids(const std::string& text) {
 }
 
 std::string prompt_text(const PromptFlags& flags) {
+  check_one_source(flags);
   if (flags.text_given) return flags.text;
   std::string text = !flags.dash.empty() || flags.file == "-" ? read_all(std::cin, "standard input")
                                                               : read_file(flags.file);
@@ -63,22 +81,8 @@ std::string prompt_text(const PromptFlags& flags) {
   return text;
 }
 
-}  // namespace
-
 std::vector<int32_t> prompt_ids(const PromptFlags& flags, const Engine::TextTools& text) {
-  if (!flags.dash.empty() && flags.dash != "-") {
-    throw Error(Code::kInvalidArgument, fmt::format("'{}': a prompt goes behind -p, a file behind "
-                                                    "-f, and - is standard input",
-                                                    flags.dash));
-  }
-  const int sources = (flags.text_given ? 1 : 0) + (flags.file.empty() ? 0 : 1) +
-                      (flags.ids.empty() ? 0 : 1) + (flags.dash.empty() ? 0 : 1);
-  if (sources != 1) {
-    throw Error(Code::kInvalidArgument,
-                fmt::format("{} prompts were given; exactly one of -p TEXT, -f FILE, - or "
-                            "--prompt-ids is wanted",
-                            sources));
-  }
+  check_one_source(flags);
   if (!flags.system.empty() && !flags.chat) {
     throw Error(Code::kInvalidArgument, "--system is part of a chat; give --chat too");
   }
@@ -87,7 +91,7 @@ std::vector<int32_t> prompt_ids(const PromptFlags& flags, const Engine::TextTool
       throw Error(Code::kInvalidArgument,
                   "--chat needs a text; --prompt-ids are taken as they are");
     }
-    return parse_ids(flags.ids);
+    return parse_ids(flags.ids, "--prompt-ids");
   }
   const std::string prompt = prompt_text(flags);
   if (!flags.chat) return text.encode(prompt, /*add_special=*/true, /*parse_special=*/false);

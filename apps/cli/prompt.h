@@ -22,4 +22,9 @@ struct PromptFlags {
 // numbers; Error(kNotFound | kIo) for the file.
 std::vector<int32_t> prompt_ids(const PromptFlags& flags, const Engine::TextTools& text);
 
+// The text that flags name; throws as prompt_ids.
+std::string prompt_text(const PromptFlags& flags);
+// "1,2,3"; `option` is named when it is something else.
+std::vector<int32_t> parse_ids(const std::string& text, const std::string& option);
+
 }  // namespace kvern::cli

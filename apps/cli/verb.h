@@ -26,6 +26,10 @@ std::span<const Verb> all_verbs();
 
 std::function<int()> setup_build(CLI::App& app);
 std::function<int()> setup_run(CLI::App& app);
+std::function<int()> setup_chat(CLI::App& app);
+std::function<int()> setup_tokenize(CLI::App& app);
+std::function<int()> setup_size(CLI::App& app);
+std::function<int()> setup_completion(CLI::App& app);
 std::function<int()> setup_inspect(CLI::App& app);
 std::function<int()> setup_verify(CLI::App& app);
 std::function<int()> setup_bench(CLI::App& app);

@@ -29,7 +29,8 @@ void expect_refused(const std::vector<std::string>& args, int exit_code, const s
   EXPECT_EQ(outcome.out, "");
 }
 
-constexpr const char* kVerbs[] = {"build", "run", "inspect", "verify", "bench", "doctor"};
+constexpr const char* kVerbs[] = {"build",   "run",    "chat",  "tokenize", "size",
+                                  "inspect", "verify", "bench", "doctor",   "completion"};
 
 TEST(CliUsage, HelpNamesEveryVerb) {
   const Outcome outcome = run({"--help"});
@@ -72,7 +73,8 @@ TEST(CliUsage, WrongValuesNameTheFlag) {
 }
 
 TEST(CliUsage, MissingArgumentsAreUsageErrors) {
-  for (const char* verb : {"build", "run", "inspect", "verify", "bench"}) {
+  for (const char* verb :
+       {"build", "run", "chat", "tokenize", "size", "inspect", "verify", "bench", "completion"}) {
     const Outcome outcome = run({verb});
     EXPECT_EQ(outcome.exit_code, 2) << verb << ": " << outcome.err;
     EXPECT_THAT(outcome.err, is_message());
@@ -90,6 +92,9 @@ TEST(CliFiles, AbsentFilesAreNamed) {
   for (const char* verb : {"inspect", "verify", "bench"}) expect_refused({verb, absent}, 3, absent);
   expect_refused({"build", absent, "-o", temp_path("a.plan")}, 3, absent);
   expect_refused({"run", absent, "-p", "hello"}, 3, absent);
+  expect_refused({"chat", absent}, 3, absent);
+  expect_refused({"tokenize", absent, "-p", "hello"}, 3, absent);
+  expect_refused({"size", absent, "--trace", "/dev/null"}, 3, absent);
 }
 
 TEST(CliFiles, WhatIsNoModelIsRefused) {
