@@ -5,8 +5,8 @@
 #include <fstream>
 #include <vector>
 
-#include "base/thread_pool.h"
 #include "base/host_memory.h"
+#include "base/thread_pool.h"
 #include "device/cpu/cpu_device.h"
 #include "kvern/engine.h"
 

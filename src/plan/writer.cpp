@@ -84,8 +84,7 @@ std::vector<uint64_t> write_weights(AtomicFile& file, const Plan& plan, uint64_t
     hooks.weight(i, {data.get(), weight.size_bytes});
     out.write({data.get(), weight.size_bytes});
     const uint64_t end = weight.offset + weight.size_bytes;
-    const auto next =
-        static_cast<uint64_t>(align_up(static_cast<int64_t>(end), kWeightAlignment));
+    const auto next = static_cast<uint64_t>(align_up(static_cast<int64_t>(end), kWeightAlignment));
     out.write({kZeros, next - end});
     if (hooks.progress) hooks.progress(next, total);
   }
