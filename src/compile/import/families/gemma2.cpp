@@ -31,7 +31,8 @@ void gemma2_from_hf(const hf::Config& config, WeightSet& weights, ImportedModel&
                                   {.head_dim = 256,
                                    .activation_field = "hidden_activation",
                                    .activation = "gelu_pytorch_tanh"});
-  config.ignore({"hidden_act"});  // older files hold a second name that is not used
+  // Second names in older files, which nothing reads.
+  config.ignore({"hidden_act", "sliding_window_size"});
   set_fixed_parts(c);
   c.attention_scale = scale_of(config.size_or("query_pre_attn_scalar", 256));
   c.attention_softcap = read_hf_softcap(config, "attn_logit_softcapping", 50.0);

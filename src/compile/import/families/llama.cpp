@@ -12,6 +12,7 @@ namespace kvern::import {
 void llama_from_hf(const hf::Config& config, WeightSet& weights, ImportedModel& model) {
   DecoderConfig c = read_hf_sizes(config, "llama", {});
   read_hf_rope(config, {}, c, model.warnings);
+  config.must_be("rope_interleaved", false, "neighbouring pairs would turn");
   const bool tied = config.bool_or("tie_word_embeddings", false);
   const bool bias = config.bool_or("attention_bias", false);
   const HfBiases biases{.qkv = bias, .output = bias, .mlp = config.bool_or("mlp_bias", false)};

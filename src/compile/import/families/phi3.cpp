@@ -49,7 +49,10 @@ void phi3_from_hf(const hf::Config& config, WeightSet& weights, ImportedModel& m
   DecoderConfig c = read_hf_sizes(config, "phi3", {.norm_eps = 1e-5});
   read_hf_rope(config, {.partial_field = "partial_rotary_factor"}, c, model.warnings);
   config.ignore({"original_max_position_embeddings"});  // read where the rope scales
-  config.must_be("attention_bias", false, "Phi-3 has no biases");
+  for (const char* bias : {"attention_bias", "mlp_bias", "lm_head_bias"}) {
+    config.must_be(bias, false, "Phi-3 has no biases");
+  }
+  config.ignore({"full_attn_mod", "interpolate_factor"});  // of the authors' own code
   if (const int64_t window = config.size_or("sliding_window", 0)) {
     set_windows(c, std::vector<bool>(static_cast<size_t>(c.num_layers), true), window);
   }

@@ -17,6 +17,9 @@ namespace {
 constexpr std::array kHarmless = {
     // Where it comes from and which class holds it; the family is model_type.
     "_name_or_path",
+    "_commit_hash",
+    "is_llama_config",
+    "transformers.js_config",
     "architectures",
     "auto_map",
     "model_type",
@@ -42,6 +45,7 @@ constexpr std::array kHarmless = {
     "embd_pdrop",
     "hidden_dropout",
     "hidden_dropout_prob",
+    "gradient_checkpointing",
     "initializer_range",
     "resid_pdrop",
     // Numbers of the tokenizer, read from its own files.
@@ -56,6 +60,7 @@ constexpr std::array kHarmless = {
     // What is returned beside the logits, and heads of other tasks.
     "chunk_size_feed_forward",
     "finetuning_task",
+    "_num_labels",
     "id2label",
     "label2id",
     "num_labels",
