@@ -19,7 +19,7 @@ namespace kvern::kernels::cpu {
 // Tokens of one register tile: 2 x 12 sums, or 2 x 6 sums and as many outputs so far.
 inline constexpr int64_t kMaxTokens = 12;
 inline constexpr int64_t kMaxGroupedTokens = 6;
-// Up to here expanding codes in registers, tile by tile, beats expanding them to L1 first.
+// Of one register tile whose codes are expanded in registers.
 inline constexpr int64_t kMaxFewTokens = 8;
 
 // Inputs of one call as the kernels read them. Tokens go in blocks; within a block of t tokens
@@ -44,10 +44,12 @@ struct Bf16Inputs {
 void round_block(const LinearDesc& desc, const TileLayout& layout, const LinearArgs& args,
                  const Bf16Inputs& inputs, int64_t block);
 
-// Outputs of tiles [first, last) for up to kMaxFewTokens rows, codes expanded in registers.
-// `next` is the tile that this thread most likely reads after them; it may lie beyond the weight.
+// Outputs of tiles [first, last) for token blocks [first_block, last_block), codes expanded in
+// registers for each block. `next` is the tile that this thread most likely reads after them; it
+// may lie beyond the weight.
 void linear_bf16_few(const LinearDesc& desc, const TileLayout& layout, const LinearArgs& args,
-                     const Bf16Inputs& inputs, int64_t first, int64_t last, int64_t next);
+                     const Bf16Inputs& inputs, int64_t first_block, int64_t last_block,
+                     int64_t first, int64_t last, int64_t next);
 
 // Outputs of tiles `tile` and `tile` + 1 for token blocks [first, last): codes expanded to scratch
 // once per stretch of K, then used for all the tokens. scratch: many_scratch_bytes(tokens).
