@@ -35,10 +35,12 @@ std::string smollm2_path() {
   return fs::exists(path) ? path : "";
 }
 
-std::shared_ptr<const plan::PlanFile> smollm2_plan(quantize::WeightChoice weights, DType kv) {
+std::shared_ptr<const plan::PlanFile> smollm2_plan(quantize::WeightChoice weights, DType kv,
+                                                   Activations activations) {
   static const PlanFolder folder;
   static std::map<std::string, std::shared_ptr<const plan::PlanFile>> plans;
-  const std::string name = fmt::format("{}_{}", static_cast<int>(weights), dtype_name(kv));
+  const std::string name = fmt::format("{}_{}_{}", static_cast<int>(weights), dtype_name(kv),
+                                       static_cast<int>(activations));
   std::shared_ptr<const plan::PlanFile>& plan = plans[name];
   if (plan == nullptr) {
     compile::BuildRequest request;
@@ -46,6 +48,7 @@ std::shared_ptr<const plan::PlanFile> smollm2_plan(quantize::WeightChoice weight
     request.plan_path = (folder.path / (name + ".plan")).string();
     request.weights = weights;
     request.kv_storage = kv;
+    request.activations = activations;
     request.max_context_length = 4096;
     compile::build(request);
     plan = std::make_shared<const plan::PlanFile>(request.plan_path);

@@ -14,7 +14,8 @@ namespace kvern::measure {
 
 // $KVERN_SMOLLM2, else where scripts/fetch_model puts it; "" when there is none.
 std::string smollm2_path();
-std::shared_ptr<const plan::PlanFile> smollm2_plan(quantize::WeightChoice weights, DType kv);
+std::shared_ptr<const plan::PlanFile> smollm2_plan(quantize::WeightChoice weights, DType kv,
+                                                   Activations activations = Activations::kDefault);
 Json golden(const std::string& name);
 
 class SmolLm2Test : public ::testing::Test {
