@@ -24,6 +24,7 @@ int32_t valid_pages(const kv::Prefix& prefix, size_t group) {
 
 void Scheduler::admit(Step& step) {
   while (step.tokens_left > 0 && step.prefill_left > 0) {
+    if (!has_place() && !youngest_paused()) return;  // nobody looks for prefixes in vain
     const auto at = next_admissible(step);
     if (at == waiting_.end()) return;
     Sequence& sequence = **at;
