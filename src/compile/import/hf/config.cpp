@@ -17,6 +17,7 @@ namespace {
 constexpr std::array kHarmless = {
     // Where it comes from and which class holds it; the family is model_type.
     "_name_or_path",
+    "_model_name_or_path",
     "_commit_hash",
     "is_llama_config",
     "transformers.js_config",
