@@ -67,10 +67,16 @@ void check_plan_path(const BuildRequest& request) {
     throw Error(Code::kNotFound, fmt::format("cannot write the plan '{}': there is no folder '{}'",
                                              request.plan_path, folder.string()));
   }
-  if (!std::filesystem::equivalent(request.model_path, request.plan_path, ignored)) return;
-  throw Error(Code::kInvalidArgument,
-              fmt::format("the plan would overwrite its model '{}'; give -o another name",
-                          request.model_path));
+  const bool same = std::filesystem::equivalent(request.model_path, request.plan_path, ignored);
+  // A folder's files have fixed names; only an older plan may be replaced among them.
+  const bool file_of_folder =
+      std::filesystem::exists(target, ignored) && target.extension() != ".plan" &&
+      std::filesystem::equivalent(request.model_path, folder.empty() ? "." : folder, ignored);
+  if (!same && !file_of_folder) return;
+  throw Error(
+      Code::kInvalidArgument,
+      fmt::format("the plan would overwrite its model '{}' or a file of it; give -o another name",
+                  request.model_path));
 }
 
 plan::Plan describe(const import::ImportedModel& model, const BuildRequest& request) {
