@@ -10,7 +10,7 @@
 namespace kvern::kernels::cpu {
 namespace {
 
-constexpr int64_t kTaskTokens = 192;           // tokens whose outputs a task keeps: 24 KiB
+constexpr int64_t kTaskTokens = 192;           // whose inputs a task reads again and again
 constexpr int64_t kSerialElements = 64 << 10;  // quantising fewer inputs than this is one task
 
 void quantise_block(const I8Task& t, const I8Kernels& kernels, int64_t block) {
@@ -77,37 +77,23 @@ void run(const LinearDesc& desc, const LinearArgs& args, const I8Kernels& kernel
   ThreadPool& pool = stream.pool();
   const TileLayout layout = tile_layout(desc.format(), desc.k);
   const I8Steps steps(desc, layout);
-  const bool few = kernels.many == nullptr || args.rows <= kernels.max_few_tokens;
-  const TokenBlocks blocks =
-      TokenBlocks::even(args.rows, few ? kernels.block_tokens : kernels.many_block_tokens);
-  const int64_t task_blocks =
-      std::min(blocks.blocks(), std::max<int64_t>(1, kTaskTokens / blocks.block_tokens));
-  const int64_t thread_bytes =
-      few ? 0 : align_up(kernels.many_scratch_bytes(task_blocks * blocks.block_tokens), kLineBytes);
-  std::byte* scratch = stream.scratch(
-      static_cast<size_t>(inputs_bytes(args.rows, steps) + pool.num_threads() * thread_bytes));
+  const TokenBlocks blocks = TokenBlocks::even(args.rows, kernels.block_tokens);
+  std::byte* scratch = stream.scratch(static_cast<size_t>(inputs_bytes(args.rows, steps)));
   const I8Inputs inputs = place_inputs(scratch, blocks, steps, desc.has_min);
   const I8Task task{desc, layout, steps, args, inputs};
   quantise_inputs(task, kernels, pool);
 
-  const int64_t tiles = ceil_div(desc.n, kTileRows);
-  if (few) {
-    const FewTokensTasks tasks(tiles, pool.num_threads());
-    pool.parallel_for(tasks.tasks, [&](int64_t i, int /*thread*/) {
-      kernels.few(task, tasks.first(i), std::min(tiles, tasks.first(i + 1)),
-                  tasks.first(i + pool.num_threads()));
-    });
-    return;
-  }
   // Consecutive tasks share their tokens, which stay in L2 while the weights stream.
-  const int64_t pairs = ceil_div(tiles, 2);
-  const int64_t parts = ceil_div(blocks.blocks(), task_blocks);
-  pool.parallel_for(parts * pairs, [&](int64_t i, int thread) {
-    const int64_t first = i / pairs * task_blocks;
-    const int64_t tile = i % pairs * 2;
-    kernels.many(task, tile, first, std::min(blocks.blocks(), first + task_blocks),
-                 tile + 2 * pool.num_threads(), scratch + thread * thread_bytes);
-  });
+  const int64_t tiles = ceil_div(desc.n, kTileRows);
+  const int64_t task_blocks = std::max<int64_t>(1, kTaskTokens / blocks.block_tokens);
+  const FewTokensTasks stretch(tiles, pool.num_threads());
+  pool.parallel_for(
+      ceil_div(blocks.blocks(), task_blocks) * stretch.tasks, [&](int64_t i, int /*thread*/) {
+        const int64_t block = i / stretch.tasks * task_blocks;
+        const int64_t at = i % stretch.tasks;
+        kernels.run(task, block, std::min(blocks.blocks(), block + task_blocks), stretch.first(at),
+                    std::min(tiles, stretch.first(at + 1)), stretch.first(at + pool.num_threads()));
+      });
 }
 
 }  // namespace

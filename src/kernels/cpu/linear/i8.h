@@ -81,16 +81,11 @@ struct I8Kernels {
   // unsigned as it is.
   int32_t offset_i8;
   int32_t offset_i4;
-  int64_t block_tokens;    // at most, in `few`
-  int64_t max_few_tokens;  // above them `many`, where there is one
-  int64_t many_block_tokens;
-  // Outputs of tiles [first, last) for all tokens. `next` is the tile that this thread most likely
-  // reads after them; it may lie beyond the weight.
-  void (*few)(const I8Task& task, int64_t first, int64_t last, int64_t next);
-  // Outputs of tiles `tile` and `tile` + 1 for token blocks [first, last).
-  void (*many)(const I8Task& task, int64_t tile, int64_t first, int64_t last, int64_t next,
-               std::byte* scratch);
-  int64_t (*many_scratch_bytes)(int64_t tokens);
+  int64_t block_tokens;  // at most
+  // Outputs of tiles [first, last) for token blocks [first_block, last_block). `next` is the tile
+  // that this thread most likely reads after them; it may lie beyond the weight.
+  void (*run)(const I8Task& task, int64_t first_block, int64_t last_block, int64_t first,
+              int64_t last, int64_t next);
 };
 
 const I8Kernels& i8_kernels_plain();

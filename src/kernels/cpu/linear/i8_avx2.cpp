@@ -111,11 +111,12 @@ template <bool kNibbles>
 constexpr std::array<DotTile, kMaxTokens> kDotTile = {dot_tile<kNibbles, 1>, dot_tile<kNibbles, 2>,
                                                       dot_tile<kNibbles, 3>, dot_tile<kNibbles, 4>};
 
-void few(const I8Task& task, int64_t first, int64_t last, int64_t /*next*/) {
+void run(const I8Task& task, int64_t first_block, int64_t last_block, int64_t first, int64_t last,
+         int64_t /*next*/) {
   const auto& kernels = task.desc.storage == DType::kI4 ? kDotTile<true> : kDotTile<false>;
   for (int64_t tile = first; tile < last; ++tile) {
     const std::byte* packed = task.args.w + tile * task.layout.tile_bytes;
-    for (int64_t block = 0; block < task.inputs.blocks(); ++block) {
+    for (int64_t block = first_block; block < last_block; ++block) {
       alignas(32) float y[kMaxTokens * kTileRows];
       const int64_t tokens = task.inputs.tokens_in(block);
       kernels[static_cast<size_t>(tokens - 1)](task, packed, block, y);
@@ -129,8 +130,7 @@ void few(const I8Task& task, int64_t first, int64_t last, int64_t /*next*/) {
 }  // namespace
 
 const I8Kernels& i8_kernels_avx2() {
-  static constexpr I8Kernels kKernels = {quantise_avx2, 0,   8,       kMaxTokens, 0,
-                                         kMaxTokens,    few, nullptr, nullptr};
+  static constexpr I8Kernels kKernels = {quantise_avx2, 0, 8, kMaxTokens, run};
   return kKernels;
 }
 

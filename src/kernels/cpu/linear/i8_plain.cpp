@@ -39,11 +39,12 @@ void add_stretch(const LinearDesc& desc, const TileLayout& l, const std::byte* t
   }
 }
 
-void few(const I8Task& t, int64_t first, int64_t last, int64_t /*next*/) {
+void run(const I8Task& t, int64_t first_block, int64_t last_block, int64_t first, int64_t last,
+         int64_t /*next*/) {
   const auto dot = t.desc.storage == DType::kI4 ? dot_stretch<true> : dot_stretch<false>;
   for (int64_t tile = first; tile < last; ++tile) {
     const std::byte* packed = t.args.w + tile * t.layout.tile_bytes;
-    for (int64_t token = 0; token < t.inputs.rows; ++token) {
+    for (int64_t token = first_block; token < last_block; ++token) {  // blocks of one token
       float y[kTileRows] = {};
       for (int64_t s = 0; s < t.steps.stretches; ++s) {
         int32_t sum[kTileRows] = {};
@@ -61,7 +62,7 @@ void few(const I8Task& t, int64_t first, int64_t last, int64_t /*next*/) {
 }  // namespace
 
 const I8Kernels& i8_kernels_plain() {
-  static constexpr I8Kernels kKernels = {quantise_plain, 0, 0, 1, 0, 1, few, nullptr, nullptr};
+  static constexpr I8Kernels kKernels = {quantise_plain, 0, 0, 1, run};
   return kKernels;
 }
 
