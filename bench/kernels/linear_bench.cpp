@@ -27,8 +27,11 @@ struct Shape {
 // SmolLM2-135M: qkv, out, gate and up, down, head; then a 1B model's up.
 constexpr Shape kShapes[] = {{960, 576},  {576, 576},   {3072, 576},
                              {576, 1536}, {49152, 576}, {8192, 2048}};
-const QuantFormat kFormats[] = {
-    {DType::kI4, 32, DType::kF16, true}, {DType::kI8, 32, DType::kF16, false}, {DType::kBf16}};
+const QuantFormat kFormats[] = {{DType::kI4, 32, DType::kF16, true},
+                                {DType::kI8, 32, DType::kF16, false},
+                                {DType::kBf16},
+                                {DType::kF16},
+                                {DType::kF32}};
 
 ThreadPool& pool() {
   const char* threads = std::getenv("KVERN_BENCH_THREADS");
@@ -90,11 +93,12 @@ void run_linear(benchmark::State& state, const LinearDesc& desc, int64_t rows,
   state.counters["dot_roof"] = dot;
 }
 
+// Every implementation that computes it here, those for int8 inputs when they are asked for.
 void register_all() {
   for (const auto& impl : LinearFamily::table()) {
     for (const Shape& shape : kShapes) {
       for (const QuantFormat& format : kFormats) {
-        for (const int64_t rows : {1, 2, 8, 512}) {
+        for (const int64_t rows : {1, 2, 8, 16, 512}) {
           if (rows == 512 && shape.n == 49152) continue;  // a prompt needs its last logits only
           LinearDesc desc;
           desc.n = shape.n;
@@ -103,6 +107,10 @@ void register_all() {
           desc.group = format.group;
           desc.scale = format.scale;
           desc.has_min = format.has_min;
+          if (std::string(impl.numerics).rfind("i8.", 0) == 0) {
+            desc.activations = Activations::kInt8;
+          }
+          if (!impl.supports(desc).supported) continue;
           const std::string name = std::string(impl.name) + "/" + to_string(format) + "/" +
                                    std::to_string(shape.n) + "x" + std::to_string(shape.k) + "/M" +
                                    std::to_string(rows);

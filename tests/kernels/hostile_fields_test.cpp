@@ -72,6 +72,7 @@ TEST(HostileFields, EnumsOutsideTheirValues) {
       const Fields floats = with(linear(), "storage", 0);
       EXPECT_THAT(refusal("linear", with(floats, name, value)), HasSubstr("invalid_plan"));
     }
+    EXPECT_THAT(refusal("linear", with(linear(), "activations", value)), HasSubstr("invalid_plan"));
   }
   for (const int64_t value : {5, 6, 10, 200, 255}) {
     SCOPED_TRACE(value);
