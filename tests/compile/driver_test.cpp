@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "plan/reader.h"
 #include "tests/compile/import/gguf_builder.h"
 
 namespace kvern::compile {
@@ -31,6 +32,40 @@ std::string report_of_mixed_model(quantize::WeightChoice weights) {
   std::filesystem::remove(request.model_path);
   std::filesystem::remove(request.plan_path);
   return report;
+}
+
+// Paths of a model and a plan that go with the object.
+struct TinyBuild {
+  BuildRequest request;
+  TinyBuild() {
+    const auto base =
+        std::filesystem::temp_directory_path() / fmt::format("kvern_i8_{}", ::getpid());
+    request.model_path = base.string() + ".gguf";
+    request.plan_path = base.string() + ".plan";
+    std::ofstream(request.model_path, std::ios::binary) << import::gguf::one_layer_llama().bytes();
+  }
+  ~TinyBuild() {
+    std::filesystem::remove(request.model_path);
+    std::filesystem::remove(request.plan_path);
+  }
+};
+
+TEST(Driver, Int8ActivationsAreThoseOfEveryLinearButTheHead) {
+  TinyBuild tiny;
+  tiny.request.weights = quantize::WeightChoice::kInt8;
+  const std::string key = build_key(tiny.request);
+  tiny.request.activations = Activations::kInt8;
+  EXPECT_NE(build_key(tiny.request), key);
+  build(tiny.request);
+  std::vector<std::string> tactics;
+  const plan::PlanFile made(tiny.request.plan_path);
+  for (const plan::Instruction& instruction : made.plan().program.instructions) {
+    if (instruction.family == "linear") tactics.push_back(instruction.tactic);
+  }
+  ASSERT_GE(tactics.size(), 4u);
+  EXPECT_EQ(tactics.back(), "cpu.linear.avx512bf16");
+  tactics.pop_back();
+  EXPECT_THAT(tactics, ::testing::Each("cpu.linear.i8.avx512vnni"));
 }
 
 TEST(Driver, LinearsAreJoinedWhereTheirWeightsAreStoredAlike) {
