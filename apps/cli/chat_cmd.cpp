@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <optional>
 
 #include "apps/cli/chat_session.h"
 #include "apps/cli/engine_flags.h"
@@ -45,6 +46,9 @@ class Chat {
     if (editor_.interactive() && !flags_.engine.quiet) {
       print_note("Type a message; /help lists commands, Ctrl-D leaves.");
     }
+    // Ctrl-C between two lines ends nothing either.
+    std::optional<InterruptAction> keep_going;
+    if (editor_.interactive()) keep_going.emplace([] {}, InterruptAction::After::kGoOn);
     std::string message;
     for (;;) {
       switch (read_message(message)) {

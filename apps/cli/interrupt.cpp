@@ -7,6 +7,7 @@
 #include <csignal>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "apps/cli/verb.h"
 
@@ -59,14 +60,14 @@ bool interrupted() {
 InterruptAction::InterruptAction(std::function<void()> action, After after) {
   const std::lock_guard lock(action_mutex);
   if (seen) action();
-  action_at_interrupt = std::move(action);
-  goes_on = after == After::kGoOn;
+  outer_action_ = std::exchange(action_at_interrupt, std::move(action));
+  outer_goes_on_ = std::exchange(goes_on, after == After::kGoOn);
 }
 
 InterruptAction::~InterruptAction() {
   const std::lock_guard lock(action_mutex);
-  action_at_interrupt = {};
-  goes_on = false;
+  action_at_interrupt = std::move(outer_action_);
+  goes_on = outer_goes_on_;
 }
 
 }  // namespace kvern::cli

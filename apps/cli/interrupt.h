@@ -14,7 +14,8 @@ void catch_interrupts();
 bool interrupted();
 
 // While one lives, an interrupt calls `action` (at once where it came before) and the work goes on
-// to its own end. With none alive, an interrupt ends the process: nothing would be lost.
+// to its own end. With none alive, an interrupt ends the process: nothing would be lost. Of several
+// the youngest counts; they end in the reverse order.
 class InterruptAction {
  public:
   // kGoOn: the program goes on afterwards as if nothing had come, and further Ctrl-C calls the
@@ -24,6 +25,10 @@ class InterruptAction {
   ~InterruptAction();
   InterruptAction(const InterruptAction&) = delete;
   InterruptAction& operator=(const InterruptAction&) = delete;
+
+ private:
+  std::function<void()> outer_action_;
+  bool outer_goes_on_ = false;
 };
 
 }  // namespace kvern::cli

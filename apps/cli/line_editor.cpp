@@ -65,6 +65,8 @@ LineEditor::Outcome LineEditor::read(const std::string& prompt, std::string& lin
   if (!interactive_) return std::getline(std::cin, line) ? Outcome::kLine : Outcome::kEnd;
   state_->prompt = prompt;
   state_->interrupted = false;
+  // Before the prompt shows: what is typed at once would else meet the terminal's own Ctrl-C.
+  el_set(state_->editor, EL_PREP_TERM, 1);
   int count = 0;
   const char* text = el_gets(state_->editor, &count);
   if (state_->interrupted) {
