@@ -78,7 +78,11 @@ void TextThread::handle(Message& message) {
   if (message.generation != nullptr) {
     Answer answer{message.generation, std::nullopt,
                   StopStrings(message.generation->stop_strings())};
-    if (tokenizer_ != nullptr) answer.detokenizer.emplace(*tokenizer_);
+    // An answer goes on where its prompt ended: "mill" + " wheel", also where SentencePiece would
+    // drop the space of a first word.
+    if (tokenizer_ != nullptr) {
+      answer.detokenizer.emplace(text::StreamDetokenizer::continuing(*tokenizer_));
+    }
     answers_.emplace(message.generation->seq(), std::move(answer));
   }
   for (sched::Event& event : message.events) handle(event, message.at);
