@@ -27,6 +27,7 @@ class FakeExecutor final : public exec::Executor {
   }
 
   std::function<void(const step::StepBatch&)> on_run;  // may throw
+  std::function<void(step::StepResult&)> on_result;    // may change it
   int64_t num_computed = 0;                            // tokens
   int64_t num_copies = 0;                              // of pages
 
@@ -42,6 +43,7 @@ class FakeExecutor final : public exec::Executor {
     for (const step::SequenceInput& part : batch.sequences) {
       result.sequences.push_back(read_part(part, lease));
     }
+    if (on_result) on_result(result);
     return result;
   }
 

@@ -79,12 +79,15 @@ void Scheduler::apply_part(const step::SequenceInput& part, const step::Sequence
       events_.push_back(
           {part.seq, EventKind::kLogits, -1, first_row, result.logits, {}, {}, {}, {}, 0});
     }
-    if (sequence->remaining() == 0) end(*sequence, FinishReason::kExported, "");
+    // Nobody waits for what is behind the last wanted row.
+    if (sequence->next_row == sequence->request.export_rows.size()) {
+      end(*sequence, FinishReason::kExported, "");
+    }
   } else if (part.logits != step::LogitsWanted::kNone) {
-    std::vector<TokenLogprobs> logprobs = take_prompt_logprobs(*sequence, part, result);
-    if (!result.failure.empty()) {
+    if (!result.failure.empty()) {  // the rows behind the one that failed are not there
       return end(*sequence, FinishReason::kFailed, result.failure, result.failure_code);
     }
+    std::vector<TokenLogprobs> logprobs = take_prompt_logprobs(*sequence, part, result);
     const bool samples = part.targets.empty() || part.targets.back() == step::kToBeSampled;
     KVERN_CHECK(result.sampled.has_value() == samples, "sequence {}: a sample without need of one",
                 part.seq.value);

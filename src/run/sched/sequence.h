@@ -62,8 +62,11 @@ struct Sequence {
       return count == remaining() && prompt_rows(count) == rows ? count - 1 : count;
     }
     const size_t beyond = next_row + static_cast<size_t>(rows);
-    if (beyond >= request.export_rows.size()) return count;
-    return std::min(count, request.export_rows[beyond] - computed);
+    if (beyond < request.export_rows.size()) {
+      return std::min(count, request.export_rows[beyond] - computed);
+    }
+    if (request.export_rows.empty()) return count;
+    return std::min(count, request.export_rows.back() + 1 - computed);
   }
 };
 

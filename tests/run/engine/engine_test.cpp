@@ -230,6 +230,16 @@ TEST(Engine, ScoresEveryWantedRowInOrder) {
   EXPECT_EQ(seen, rows);
 }
 
+TEST(Engine, ScoringEndsAtTheLastWantedRow) {
+  FakeEngine fake = make_fake_engine();
+  int seen = 0;
+  fake.engine->score(Ids(40, 1), {0, 2}, [&](int32_t, std::span<const float>) { ++seen; });
+  fake.engine->wait_idle();
+  EXPECT_EQ(seen, 2);
+  EXPECT_EQ(fake.executor->num_computed, 3);
+  expect_all_pages_free(*fake.engine);
+}
+
 TEST(Engine, TextPiecesJoinToTheDecodedAnswer) {
   text::TextModel model;
   model.kind = text::TokenizerKind::kByteLevelBpe;

@@ -89,6 +89,31 @@ TEST(EngineFailure, WantOfMemoryInTheTextThreadFailsTheRequests) {
   expect_unhealthy(*fake.engine, Code::kInternal);
 }
 
+// As the sampler does for rows of NaN: nothing from the first of them on, and why.
+TEST(EngineFailure, RowsOfNanFailTheirRequestAlone) {
+  for (const size_t good_rows : {0, 2}) {
+    FakeEngine fake = make_fake_engine();
+    fake.executor->on_result = [good_rows](step::StepResult& result) {
+      for (step::SequenceResult& one : result.sequences) {
+        if (one.logprobs.size() < 3) continue;  // of the prompt whose rows are told
+        one.logprobs.resize(good_rows);
+        one.sampled.reset();
+        one.failure = "the logits are NaN";
+      }
+    };
+    RequestSpec spec = spec_of({1, 2, 3, 4, 5, 6}, 4);
+    spec.prompt_logprobs = true;
+    const auto other = fake.engine->submit(spec_of({7}, 40));
+    const Event last = drain(*fake.engine->submit(std::move(spec)));
+    EXPECT_EQ(last.kind, EventKind::kFailed);
+    EXPECT_EQ(last.message, "the logits are NaN");
+    EXPECT_EQ(drain(*other).finish_reason, FinishReason::kLength);
+    fake.engine->wait_idle();
+    EXPECT_TRUE(fake.engine->stats().healthy) << fake.engine->stats().fault;
+    expect_all_pages_free(*fake.engine);
+  }
+}
+
 // Loses a page of every sequence behind the pool's back.
 class PageLoser final : public exec::Executor {
  public:
