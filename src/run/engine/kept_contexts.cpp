@@ -42,8 +42,9 @@ bool import_context(StepLoop& loop, kv::SeqId seq, const SavedContext& context) 
   kv::PagePool& pages = loop.pages();
   const std::vector<int32_t> available = pages.available();
   kv::Need need{seq, {}};
+  // Not in_tree: nobody has computed these pages here. They serve this context and its forks, never
+  // the prefix cache and so no other request, whatever the file says they hold.
   need.begins.emplace();
-  need.begins->in_tree = true;
   for (size_t g = 0; g < context.pages.size(); ++g) {
     const SavedContext::Pages& saved = context.pages[g];
     if (saved.num_pages > available[g]) return false;
@@ -64,8 +65,6 @@ bool import_context(StepLoop& loop, kv::SeqId seq, const SavedContext& context) 
   }
   loop.scheduler().keep({seq, context.ids, static_cast<int32_t>(context.computed)});
   lease.commit();
-  const std::span<const int32_t> ids(context.ids);
-  pages.note_computed(seq, 0, ids.first(static_cast<size_t>(context.computed)));
   return true;
 }
 
