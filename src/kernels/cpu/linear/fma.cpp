@@ -110,9 +110,7 @@ void run(const LinearDesc& desc, const LinearArgs& args, const FmaWidth& width) 
   device::CpuStream& stream = cpu_stream(args.stream);
   ThreadPool& pool = stream.pool();
   const TileLayout layout = tile_layout(desc.format(), desc.k);
-  // f32 needs no expanding, and one tile after the other suits the processor's own prefetching:
-  // 30 GB/s where four side by side had 26.
-  const bool few = args.rows <= kFmaFewTokens && desc.storage != DType::kF32;
+  const bool few = args.rows <= fma_few_rows(desc.storage);
   FmaInputs inputs{TokenBlocks::even(args.rows, few ? kFmaFewTokens : width.block_tokens)};
   inputs.num_k = layout.steps * layout.step_elements;
   inputs.groups = layout.groups;

@@ -9,9 +9,12 @@
 namespace kvern::kernels::cpu {
 namespace {
 
+constexpr int64_t kChunkTiles = 4;  // read by all blocks of tokens before the next ones
+
 struct Reading {
   const std::byte* tile;
   int64_t ahead_bytes;  // from here to the tiles that this thread most likely reads next
+  int64_t block;        // of tokens
   float* y;             // [tiles][tokens][16], zeros at first
 };
 
@@ -22,15 +25,15 @@ struct Reading {
 // Outputs of one tile after a group whose sums are done.
 template <int kTokens>
 [[gnu::target("avx2,fma,f16c"), gnu::always_inline]] inline void add_group(
-    const FmaTask& task, const std::byte* tile, int64_t ahead_bytes, int64_t g, const __m256* sum,
-    float* y) {
+    const FmaTask& task, const float* sums, const std::byte* tile, int64_t ahead_bytes, int64_t g,
+    const __m256* sum, float* y) {
   const TileLayout& l = task.layout;
   const std::byte* scale_at = tile + l.scale_at(g);
   const std::byte* min_at = tile + l.min_at(g);
   const bool has_min = task.desc.has_min;
   prefetch(scale_at + ahead_bytes);
   if (has_min) prefetch(min_at + ahead_bytes);
-  const float* xsums = task.inputs.sums + g * kTokens;
+  const float* xsums = has_min ? sums + g * kTokens : nullptr;
   const __m256 unit = _mm256_set1_ps(fma_unit(task.desc.storage));
 #pragma GCC unroll 2
   for (int half = 0; half < 2; ++half) {
@@ -55,7 +58,8 @@ template <class Codes, int kTiles, int kTokens>
   const Reading in = reading;
   const __m256i flip = _mm256_set1_epi8(static_cast<char>(task.desc.has_min ? 0 : 0x88));
   const float start = fma_start(task.desc);
-  const float* x = task.inputs.x;
+  const float* x = task.inputs.x_of(in.block);
+  const float* xsums = task.inputs.sums_of(in.block);
   const int64_t groups = std::max<int64_t>(1, l.groups);
   for (int64_t g = 0; g < groups; ++g) {
     const int64_t first = g * l.steps_per_group;
@@ -65,7 +69,7 @@ template <class Codes, int kTiles, int kTokens>
     for (int i = 0; i < kSums; ++i) {
       sum[i] = _mm256_setzero_ps();
       if constexpr (kElements == 8) {
-        sum[i] = _mm256_set1_ps(start * task.inputs.sums[g * kTokens + i / 2 % kTokens]);
+        sum[i] = _mm256_set1_ps(start * xsums[g * kTokens + i / 2 % kTokens]);
       }
     }
     const std::byte* line = in.tile + l.codes_at(first);
@@ -95,7 +99,7 @@ template <class Codes, int kTiles, int kTokens>
       float* y = in.y + tile * kTokens * kTileRows;
       const __m256* from = sum + 2 * tile * kTokens;
       if constexpr (kElements >= 4) {
-        add_group<kTokens>(task, in.tile + tile * l.tile_bytes, in.ahead_bytes, g, from, y);
+        add_group<kTokens>(task, xsums, in.tile + tile * l.tile_bytes, in.ahead_bytes, g, from, y);
       } else {
 #pragma GCC unroll 8
         for (int i = 0; i < 2 * kTokens; ++i) _mm256_store_ps(y + 8 * i, from[i]);
@@ -136,22 +140,35 @@ const Dots& pick(DType storage, int64_t tokens) {
   }
 }
 
-}  // namespace
-
-void fma_few(const FmaTask& task, int64_t first, int64_t last, int64_t next) {
-  const int64_t rows = task.inputs.rows;
-  const Dots& dots = pick(task.desc.storage, rows);
+// Tiles [first, last) for one block of tokens.
+void run_block(const FmaTask& task, int64_t block, int64_t first, int64_t last,
+               int64_t ahead_bytes) {
+  const int64_t tokens = task.inputs.tokens_in(block);
+  const Dots& dots = pick(task.desc.storage, tokens);
   alignas(32) float y[kFmaFewTokens * kTileRows];
   for (int64_t tile = first; tile < last;) {
     const int64_t tiles = last - tile >= dots.tiles ? dots.tiles : 1;
-    const int64_t ahead = tile + tiles < last ? tiles : next - tile;
-    std::fill_n(y, tiles * rows * kTileRows, 0.0f);
+    std::fill_n(y, tiles * tokens * kTileRows, 0.0f);
     (tiles == dots.tiles ? dots.side_by_side : dots.one)(
-        task, {task.args.w + tile * task.layout.tile_bytes, ahead * task.layout.tile_bytes, y});
-    for (int64_t i = 0; i < tiles * rows; ++i) {
-      store_lanes(task.desc, task.args, i % rows, tile + i / rows, y + i * kTileRows);
+        task, {task.args.w + tile * task.layout.tile_bytes, ahead_bytes, block, y});
+    for (int64_t i = 0; i < tiles * tokens; ++i) {
+      store_lanes(task.desc, task.args, task.inputs.first_of(block) + i % tokens, tile + i / tokens,
+                  y + i * kTileRows);
     }
     tile += tiles;
+  }
+}
+
+}  // namespace
+
+void fma_few(const FmaTask& task, int64_t first, int64_t last, int64_t next) {
+  for (int64_t chunk = first; chunk < last; chunk += kChunkTiles) {
+    const int64_t end = std::min(last, chunk + kChunkTiles);
+    // The first block brings the next tiles, the others find theirs.
+    const int64_t ahead_bytes = ((end < last ? end : next) - chunk) * task.layout.tile_bytes;
+    for (int64_t block = 0; block < task.inputs.blocks(); ++block) {
+      run_block(task, block, chunk, end, block == 0 ? ahead_bytes : 0);
+    }
   }
 }
 
