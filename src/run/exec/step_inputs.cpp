@@ -75,11 +75,11 @@ void StepInputs::add_pages(const step::SequenceInput& part, const kv::PageTable&
   KVERN_CHECK(
       group < table.groups.size() && static_cast<int64_t>(table.groups[group].size()) >= num_pages,
       "sequence {} needs {} pages of KV group {}", part.seq.value, num_pages, group);
-  const int64_t first_seen =
-      pool.window_tokens == 0 ? 0 : std::max(0, part.start - pool.window_tokens + 1);
+  const kv::GroupConfig config{pool.num_pages, pool.page_tokens, pool.window_tokens};
+  const int64_t first_seen = config.first_page_seen(part.start);
   for (int64_t i = 0; i < num_pages; ++i) {
     const int32_t page = table.groups[group][static_cast<size_t>(i)].value;
-    const bool seen = i >= first_seen / pool.page_tokens;
+    const bool seen = i >= first_seen;
     KVERN_CHECK(page < pool.num_pages && (page >= 0 || !seen), "sequence {}: page {} of {}",
                 part.seq.value, page, pool.num_pages);
     page_table_[group].push_back(std::max(page, -1));

@@ -3,6 +3,7 @@
 // after construction, so that transactions can be undone when memory is short.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -14,6 +15,12 @@ struct GroupConfig {
   int32_t num_pages = 0;
   int32_t page_tokens = 0;
   int32_t window_tokens = 0;  // a token sees itself and window_tokens - 1 before; 0: all are kept
+
+  // The first position that a token behind `tokens` others sees, and the page that holds it.
+  int64_t first_token_seen(int64_t tokens) const {
+    return window_tokens == 0 ? 0 : std::max<int64_t>(0, tokens - window_tokens + 1);
+  }
+  int64_t first_page_seen(int64_t tokens) const { return first_token_seen(tokens) / page_tokens; }
 };
 
 class GroupPages {

@@ -50,8 +50,7 @@ PageBudget::Growth PageBudget::prepare(const PageTable& table, int64_t start, si
   const GroupConfig& config = pool_->groups()[group];
   const std::vector<PageId>& pages = table.groups[group];
   if (config.window_tokens > 0) {
-    const int64_t first_seen = std::max<int64_t>(0, start - config.window_tokens + 1);
-    const auto drops = std::min(static_cast<size_t>(first_seen / config.page_tokens), pages.size());
+    const auto drops = std::min(static_cast<size_t>(config.first_page_seen(start)), pages.size());
     for (size_t i = drops; i-- > 0 && pages[i].valid();) {
       out.drops = static_cast<int32_t>(drops);
       if (refs(group, pages[i]) == 1) ++out.freed;

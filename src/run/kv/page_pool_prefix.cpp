@@ -21,9 +21,7 @@ std::optional<Prefix> PagePool::prefix_of(SeqId seq, int64_t tokens) const {
   for (size_t g = 0; g < groups_.size(); ++g) {
     const GroupConfig& group = groups_[g];
     const auto num_pages = static_cast<size_t>(ceil_div(tokens, group.page_tokens));
-    const int64_t first_seen =
-        group.window_tokens == 0 ? 0 : std::max<int64_t>(0, tokens - group.window_tokens + 1);
-    const auto first = static_cast<size_t>(first_seen / group.page_tokens);
+    const auto first = static_cast<size_t>(group.first_page_seen(tokens));
     const std::vector<PageId>& from = held.table.groups[g];
     if (from.size() < num_pages) return std::nullopt;
     std::vector<PageId>& pages = prefix.pages.emplace_back(num_pages);

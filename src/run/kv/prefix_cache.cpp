@@ -30,7 +30,7 @@ PrefixCache::PrefixCache(const std::vector<GroupConfig>& groups, BlockHash hash)
   block_tokens_ = block <= kMaxBlockTokens ? static_cast<int32_t>(block) : 0;
   for (const GroupConfig& group : groups) {
     const int32_t pages = block_tokens_ / group.page_tokens;
-    shapes_.push_back({group.page_tokens, group.window_tokens, pages, places_per_block_});
+    shapes_.push_back({group, pages, places_per_block_});
     places_per_block_ += pages;
   }
 }
@@ -80,9 +80,9 @@ Prefix PrefixCache::find(std::span<const int32_t> ids, int64_t max_tokens) const
       const bool there =
           std::all_of(first, first + shapes_[g].pages, [](PageId page) { return page.valid(); });
       run[g] = there ? run[g] + 1 : 0;
-      const int64_t seen = shapes_[g].window_tokens == 0
+      const int64_t seen = shapes_[g].group.window_tokens == 0
                                ? end
-                               : std::min<int64_t>(end, shapes_[g].window_tokens - 1);
+                               : std::min<int64_t>(end, shapes_[g].group.window_tokens - 1);
       whole &= run[g] * block_tokens_ >= seen;
     }
     if (whole) good = path.size();
@@ -102,9 +102,7 @@ void PrefixCache::take_pages(Prefix& prefix, const std::vector<int32_t>& path) c
       const auto first = at(node).pages.begin() + shape.first_place;
       pages.insert(pages.end(), first, first + shape.pages);
     }
-    if (shape.window_tokens == 0) continue;
-    const int64_t first_seen = std::max<int64_t>(0, prefix.tokens - shape.window_tokens + 1);
-    std::fill_n(pages.begin(), first_seen / shape.page_tokens, PageId());
+    std::fill_n(pages.begin(), shape.group.first_page_seen(prefix.tokens), PageId());
   }
 }
 
@@ -158,7 +156,7 @@ void PrefixCache::set_page(int32_t node, size_t group, int32_t index, PageId pag
 
 void PrefixCache::remove_page(int32_t node, size_t group, PageId page, const OnPage& on_page) {
   const Shape& shape = shapes_[group];
-  if (shape.window_tokens == 0) return remove_subtree(node, on_page);
+  if (shape.group.window_tokens == 0) return remove_subtree(node, on_page);
   const auto first = at(node).pages.begin() + shape.first_place;
   const auto place = std::find(first, first + shape.pages, page);
   KVERN_CHECK(place != first + shape.pages, "page {} is not where it says", page.value);
@@ -227,7 +225,7 @@ void PrefixCache::check() const {
     KVERN_CHECK(node.next < 0 || at(node.next).prev == static_cast<int32_t>(n));
     for (const Shape& shape : shapes_) {
       const auto first = node.pages.begin() + shape.first_place;
-      KVERN_CHECK(shape.window_tokens > 0 ||
+      KVERN_CHECK(shape.group.window_tokens > 0 ||
                       std::all_of(first, first + shape.pages, [](PageId p) { return p.valid(); }),
                   "block {} has lost a page that it keeps", n);
     }

@@ -70,7 +70,7 @@ class PrefixCache {
 
  private:
   struct Shape {
-    int32_t page_tokens = 0, window_tokens = 0;
+    GroupConfig group;
     int32_t pages = 0;        // per block
     int32_t first_place = 0;  // in Node::pages
   };
