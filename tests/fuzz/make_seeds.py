@@ -167,11 +167,11 @@ def saved_context(ids, computed):
     groups = [(0, -(-computed // 4), 16)]
     first = max(0, computed - 6 + 1) // 4
     groups.append((first, -(-computed // 4) - first, 24))
-    header = struct.pack("<QI4sQI", 1, 4, b"fuzz", 2, len(ids)) + struct.pack(f"<{len(ids)}i", *ids)
+    header = struct.pack("<QI4sQQI", 1, 4, b"fuzz", 2, 0, len(ids)) + struct.pack(f"<{len(ids)}i", *ids)
     header += struct.pack("<qI", computed, len(groups))
     header += b"".join(struct.pack("<qq", first, count) for first, count, _ in groups)
     pages = bytes(sum(count * size for _, count, size in groups))
-    start = struct.pack("<8sIIQQQQ", b"KVERNCTX", 1, 0, len(header), len(pages), 0, 0)
+    start = struct.pack("<8sIIQQQQ", b"KVERNCTX", 2, 0, len(header), len(pages), 0, 0)
     return start + header + pages
 
 

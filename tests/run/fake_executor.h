@@ -50,8 +50,12 @@ class FakeExecutor final : public exec::Executor {
   int64_t page_bytes(size_t g) const override {
     return groups_[g].page_tokens * static_cast<int64_t>(sizeof(int32_t));
   }
-  void export_page(size_t g, kv::PageId id, std::span<std::byte> to) override {
-    std::memcpy(to.data(), page(g, id), to.size());
+  void export_page(size_t g, kv::PageId id, exec::PageTokens tokens,
+                   std::span<std::byte> to) override {
+    std::fill(to.begin(), to.end(), std::byte{});
+    const auto first = static_cast<size_t>(tokens.begin) * sizeof(int32_t);
+    const auto end = static_cast<size_t>(tokens.end) * sizeof(int32_t);
+    std::memcpy(to.data() + first, page(g, id) + tokens.begin, end - first);
   }
   void import_page(size_t g, kv::PageId id, std::span<const std::byte> from) override {
     std::memcpy(page(g, id), from.data(), from.size());

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "base/checked.h"
-#include "base/file.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "run/engine/generation_state.h"
 #include "run/engine/inbox.h"
@@ -43,11 +43,19 @@ RequestLimits limits_of(const EngineParts& parts) {
   return out;
 }
 
+std::vector<exec::InstructionInfo> instructions_of(const EngineParts& parts) {
+  const auto* executor = dynamic_cast<const exec::PlanExecutor*>(parts.executor.get());
+  return executor == nullptr ? std::vector<exec::InstructionInfo>() : executor->instructions();
+}
+
 ContextShape shape_of(const EngineParts& parts) {
   ContextShape out;
   out.plan_name = parts.plan_name;
   out.plan_fingerprint = parts.plan_fingerprint;
   out.layout_hash = parts.layout_hash;
+  for (const exec::InstructionInfo& info : instructions_of(parts)) {
+    out.numerics_hash = hash64(info.numerics, out.numerics_hash);
+  }
   out.vocabulary_size = parts.vocabulary_size;
   out.max_context_length = parts.max_context_length;
   out.groups = parts.kv_groups;
@@ -55,11 +63,6 @@ ContextShape shape_of(const EngineParts& parts) {
     out.page_bytes.push_back(parts.executor->page_bytes(g));
   }
   return out;
-}
-
-std::vector<exec::InstructionInfo> instructions_of(const EngineParts& parts) {
-  const auto* executor = dynamic_cast<const exec::PlanExecutor*>(parts.executor.get());
-  return executor == nullptr ? std::vector<exec::InstructionInfo>() : executor->instructions();
 }
 
 }  // namespace
@@ -307,11 +310,16 @@ void Engine::save_context(const KeptHandle& kept, std::vector<int32_t> ids,
   const ContextShape& shape = state_->context_shape;
   const ExportedContext pages = state_->in_engine_thread(
       [&] { return export_context(state_->loop, shape, kept.seq(), ids); });
-  if (pages.computed == 0) {
-    log::warn("context '{}': its pages went to others; it is saved as {} tokens alone", path,
-              ids.size());
+  if (pages.computed == 0 && ids.size() > 1) {  // the last sample of an answer is in no page
+    log::warn(
+        "context '{}': no page holds any of its {} tokens (others needed them); it is saved "
+        "without pages and computed again when it goes on",
+        path, ids.size());
   }
-  SavedContext context{std::move(ids), pages.computed, pages_of(shape, pages.computed)};
+  SavedContext context;
+  context.ids = std::move(ids);
+  context.computed = pages.computed;
+  context.pages = pages_of(shape, pages.computed);
   std::span<const std::byte> rest = pages.bytes;
   for (size_t g = 0; g < context.pages.size(); ++g) {
     const auto size = static_cast<size_t>(context.pages[g].num_pages * shape.page_bytes[g]);
@@ -322,13 +330,17 @@ void Engine::save_context(const KeptHandle& kept, std::vector<int32_t> ids,
 }
 
 RestoredContext Engine::restore_context(const std::string& path) {
-  const MappedFile file(path);
-  SavedContext context = parse_saved_context(file.bytes(), path, state_->context_shape);
+  // Not mapped: a file that others write meanwhile must not end the process.
+  const std::vector<std::byte> bytes = read_saved_context(path, state_->context_shape);
+  SavedContext context = parse_saved_context(bytes, path, state_->context_shape);
   auto kept = std::make_shared<KeptHandle>(kv::SeqId(state_->next_seq.fetch_add(1)), state_->inbox);
   const bool room =
       state_->in_engine_thread([&] { return import_context(state_->loop, kept->seq(), context); });
-  if (!room) {
-    log::warn("context '{}': {} tokens are computed again when it goes on", path,
+  if (!room || context.other_numerics) {
+    log::warn("context '{}': {}; its {} tokens are computed again when it goes on", path,
+              room ? "it was computed by implementations of other numerics (another processor, or "
+                     "the plain kernels)"
+                   : "there is no room for its pages",
               context.ids.size());
   }
   return {std::move(context.ids), std::move(kept)};

@@ -12,11 +12,8 @@ ExportedContext export_context(StepLoop& loop, const ContextShape& shape, kv::Se
   const sched::KeptContext* kept = loop.scheduler().kept(seq);
   if (kept == nullptr) return out;
   const auto held = std::span(kept->ids).first(static_cast<size_t>(kept->computed));
-  int64_t common =
+  const int64_t common =
       std::mismatch(held.begin(), held.end(), ids.begin(), ids.end()).first - held.begin();
-  // Of a context that was rewound only whole pages: what it forgot is nobody's business.
-  const int32_t block = loop.pages().block_tokens();
-  if (common < kept->computed) common = block > 0 ? common / block * block : 0;
   const std::optional<kv::Prefix> prefix = loop.pages().prefix_of(seq, common);
   if (!prefix) return out;
   out.computed = common;
@@ -29,9 +26,15 @@ ExportedContext export_context(StepLoop& loop, const ContextShape& shape, kv::Se
   std::span<std::byte> rest = out.bytes;
   for (size_t g = 0; g < wanted.size(); ++g) {
     const auto page_bytes = static_cast<size_t>(shape.page_bytes[g]);
-    for (int64_t i = 0; i < wanted[g].num_pages; ++i) {
-      const auto page = prefix->pages[g][static_cast<size_t>(wanted[g].first_page + i)];
-      loop.executor().export_page(g, page, rest.first(page_bytes));
+    const kv::GroupConfig& group = shape.groups[g];
+    const int64_t first_seen = group.first_token_seen(common);
+    for (int64_t i = wanted[g].first_page; i < wanted[g].first_page + wanted[g].num_pages; ++i) {
+      const int64_t start = i * group.page_tokens;
+      const exec::PageTokens tokens{
+          static_cast<int32_t>(std::max<int64_t>(0, first_seen - start)),
+          static_cast<int32_t>(std::min<int64_t>(group.page_tokens, common - start))};
+      loop.executor().export_page(g, prefix->pages[g][static_cast<size_t>(i)], tokens,
+                                  rest.first(page_bytes));
       rest = rest.subspan(page_bytes);
     }
   }

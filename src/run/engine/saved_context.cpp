@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 
 #include "base/checked.h"
 #include "base/file.h"
@@ -12,6 +14,9 @@
 
 namespace kvern::engine {
 namespace {
+
+// Of tokens and names; contexts of a million tokens have 4 MB.
+constexpr uint64_t kMaxHeaderBytes = uint64_t{64} << 20;
 
 struct Start {
   char magic[8];
@@ -33,6 +38,7 @@ WireWriter header_of(const ContextShape& shape, const SavedContext& context) {
   out.number<uint64_t>(shape.plan_fingerprint);
   out.string(shape.plan_name);
   out.number<uint64_t>(shape.layout_hash);
+  out.number<uint64_t>(shape.numerics_hash);
   out.number<uint32_t>(static_cast<uint32_t>(context.ids.size()));
   for (const int32_t id : context.ids) out.number<int32_t>(id);
   out.number<int64_t>(context.computed);
@@ -55,6 +61,28 @@ void check_plan(WireReader& in, const std::string& file, const ContextShape& sha
                   "is {} ('{}', KV layout {}). Load that plan, or begin anew from the text",
                   file, hex64(fingerprint), name, hex64(layout), hex64(shape.plan_fingerprint),
                   shape.plan_name, hex64(shape.layout_hash)));
+}
+
+// The sizes are those of a file of `file_bytes`.
+Start read_start(std::span<const std::byte> bytes, uint64_t file_bytes, const std::string& file) {
+  Start start{};
+  if (bytes.size() < sizeof(start)) damaged(file, "it is shorter than a header");
+  std::memcpy(&start, bytes.data(), sizeof(start));
+  if (std::memcmp(start.magic, kContextMagic, sizeof(start.magic)) != 0) {
+    damaged(file, "this is no saved context");
+  }
+  if (start.version != kContextVersion) {
+    throw Error(Code::kUnsupported,
+                fmt::format("context '{}' has format version {}; this Kvern reads {}", file,
+                            start.version, kContextVersion));
+  }
+  const uint64_t rest = file_bytes - sizeof(start);
+  if (start.reserved != 0 || start.header_bytes > rest ||
+      start.page_bytes != rest - start.header_bytes) {
+    damaged(file, fmt::format("its parts have {} and {} bytes, behind its header there are {}",
+                              start.header_bytes, start.page_bytes, rest));
+  }
+  return start;
 }
 
 void read_ids(WireReader& in, const ContextShape& shape, SavedContext& context) {
@@ -108,9 +136,7 @@ void read_pages(WireReader& in, const ContextShape& shape, std::span<const std::
 std::vector<SavedContext::Pages> pages_of(const ContextShape& shape, int64_t computed) {
   std::vector<SavedContext::Pages> out;
   for (const kv::GroupConfig& group : shape.groups) {
-    const int64_t first_seen =
-        group.window_tokens == 0 ? 0 : std::max<int64_t>(0, computed - group.window_tokens + 1);
-    const int64_t first = first_seen / group.page_tokens;
+    const int64_t first = group.first_page_seen(computed);
     out.push_back({first, ceil_div(computed, group.page_tokens) - first, {}});
   }
   return out;
@@ -138,35 +164,62 @@ void write_saved_context(const std::string& path, const ContextShape& shape,
   out.commit();
 }
 
+std::vector<std::byte> read_saved_context(const std::string& path, const ContextShape& shape) {
+  std::error_code error;
+  const uint64_t size = std::filesystem::file_size(path, error);  // fails for what is no file
+  std::ifstream in;
+  if (!error) in.open(path, std::ios::binary);
+  if (error || !in) {
+    const bool there = std::filesystem::exists(path, error);
+    throw Error(there ? Code::kIo : Code::kNotFound,
+                fmt::format("context '{}' {}", path, there ? "cannot be read" : "is not there"));
+  }
+  std::vector<std::byte> bytes;
+  const auto read_to = [&](uint64_t end) {
+    const size_t have = bytes.size();
+    bytes.resize(static_cast<size_t>(end));
+    in.read(reinterpret_cast<char*>(bytes.data() + have), static_cast<std::streamsize>(end - have));
+    if (!in) damaged(path, "it ends while it is read");
+  };
+  read_to(std::min<uint64_t>(size, sizeof(Start)));
+  const Start start = read_start(bytes, size, path);
+  if (start.header_bytes > kMaxHeaderBytes) damaged(path, "its header is too long");
+  read_to(sizeof(Start) + start.header_bytes);
+  WireReader header(std::span<const std::byte>(bytes).subspan(sizeof(Start)),
+                    fmt::format("context '{}'", path));
+  check_plan(header, path, shape);
+  uint64_t most = 0;
+  const std::vector<SavedContext::Pages> all = pages_of(shape, shape.max_context_length);
+  for (size_t g = 0; g < all.size(); ++g) {
+    // One more: a window may begin anywhere in a page.
+    most += static_cast<uint64_t>((all[g].num_pages + 1) * shape.page_bytes[g]);
+  }
+  if (start.page_bytes > most) {
+    damaged(path, fmt::format("{} bytes of pages; {} are possible", start.page_bytes, most));
+  }
+  read_to(size);
+  return bytes;
+}
+
 SavedContext parse_saved_context(std::span<const std::byte> bytes, const std::string& file,
                                  const ContextShape& shape, bool check_sums) {
-  Start start{};
-  if (bytes.size() < sizeof(start)) damaged(file, "it is shorter than a header");
-  std::memcpy(&start, bytes.data(), sizeof(start));
-  if (std::memcmp(start.magic, kContextMagic, sizeof(start.magic)) != 0) {
-    damaged(file, "this is no saved context");
-  }
-  if (start.version != kContextVersion) {
-    throw Error(Code::kUnsupported,
-                fmt::format("context '{}' has format version {}; this Kvern reads {}", file,
-                            start.version, kContextVersion));
-  }
+  const Start start = read_start(bytes, bytes.size(), file);
   const std::span<const std::byte> rest = bytes.subspan(sizeof(start));
-  if (start.reserved != 0 || start.header_bytes > rest.size() ||
-      start.page_bytes != rest.size() - start.header_bytes) {
-    damaged(file, fmt::format("its parts have {} and {} bytes, behind its header there are {}",
-                              start.header_bytes, start.page_bytes, rest.size()));
-  }
   const auto header = rest.first(static_cast<size_t>(start.header_bytes));
   const auto pages = rest.subspan(static_cast<size_t>(start.header_bytes));
   if (check_sums && hash64(header) != start.header_sum) damaged(file, "its header is damaged");
   WireReader in(header, fmt::format("context '{}'", file));
   check_plan(in, file, shape);
   SavedContext context;
+  context.other_numerics = in.number<uint64_t>("numerics hash") != shape.numerics_hash;
   read_ids(in, shape, context);
   read_pages(in, shape, pages, context);
   in.expect_end();
   if (check_sums && hash64(pages) != start.page_sum) damaged(file, "its pages are damaged");
+  if (context.other_numerics) {
+    context.computed = 0;
+    context.pages = pages_of(shape, 0);
+  }
   return context;
 }
 

@@ -11,6 +11,11 @@
 
 namespace kvern::exec {
 
+// Tokens [begin, end) of a page.
+struct PageTokens {
+  int32_t begin = 0, end = 0;
+};
+
 class Executor {
  public:
   virtual ~Executor() = default;
@@ -19,9 +24,11 @@ class Executor {
   virtual step::StepResult run(const step::StepBatch& batch, const kv::Lease& lease) = 0;
 
   // Between steps: a page's K and V as the plan's KvLayout lays them, for saved contexts. The span
-  // has page_bytes(kv_group) bytes.
+  // has page_bytes(kv_group) bytes. Of a page that goes out only `tokens` do: all else is 0, since
+  // it may be another request's.
   virtual int64_t page_bytes(size_t kv_group) const = 0;
-  virtual void export_page(size_t kv_group, kv::PageId page, std::span<std::byte> to) = 0;
+  virtual void export_page(size_t kv_group, kv::PageId page, PageTokens tokens,
+                           std::span<std::byte> to) = 0;
   virtual void import_page(size_t kv_group, kv::PageId page, std::span<const std::byte> from) = 0;
 };
 

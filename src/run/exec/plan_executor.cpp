@@ -217,10 +217,30 @@ int64_t PlanExecutor::page_bytes(size_t kv_group) const {
   return state_->pools.at(kv_group).page_bytes;
 }
 
-void PlanExecutor::export_page(size_t kv_group, kv::PageId page, std::span<std::byte> to) {
+void PlanExecutor::export_page(size_t kv_group, kv::PageId page, PageTokens tokens,
+                               std::span<std::byte> to) {
   const std::span<std::byte> from = state_->page_memory(kv_group, page);
-  KVERN_CHECK(to.size() == from.size());
-  state_->stream->copy(to.data(), from.data(), from.size());
+  const plan::KvGroup& group = state_->plan.kv_layout.groups()[kv_group];
+  KVERN_CHECK(to.size() == from.size() && tokens.begin >= 0 && tokens.begin <= tokens.end &&
+              tokens.end <= group.page_tokens);
+  std::fill(to.begin(), to.end(), std::byte{});
+  const auto copy = [&](int64_t offset, int64_t token_bytes) {
+    const auto first = static_cast<size_t>(offset + tokens.begin * token_bytes);
+    const auto size = static_cast<size_t>((tokens.end - tokens.begin) * token_bytes);
+    if (size > 0) state_->stream->copy(to.data() + first, from.data() + first, size);
+  };
+  for (const int32_t slot : group.slots) {
+    const plan::KvPlacement& at = state_->plan.kv_layout.placement(slot);
+    const int32_t heads = state_->plan.kv_layout.slots()[static_cast<size_t>(slot)].kv_heads;
+    for (int32_t head = 0; head < heads; ++head) {
+      const int64_t k = at.k_offset + head * at.k_head_bytes;
+      const int64_t v = at.v_offset + head * at.v_head_bytes;
+      copy(k, at.k_token_bytes);
+      copy(k + at.k_scale_offset, at.k_scale_token_bytes);
+      copy(v, at.v_token_bytes);
+      copy(v + at.v_scale_offset, at.v_scale_token_bytes);
+    }
+  }
   state_->stream->synchronize();
 }
 

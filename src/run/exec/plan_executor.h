@@ -44,7 +44,8 @@ class PlanExecutor final : public Executor {
 
   step::StepResult run(const step::StepBatch& batch, const kv::Lease& lease) override;
   int64_t page_bytes(size_t kv_group) const override;
-  void export_page(size_t kv_group, kv::PageId page, std::span<std::byte> to) override;
+  void export_page(size_t kv_group, kv::PageId page, PageTokens tokens,
+                   std::span<std::byte> to) override;
   void import_page(size_t kv_group, kv::PageId page, std::span<const std::byte> from) override;
 
   std::vector<InstructionInfo> instructions() const;

@@ -128,7 +128,7 @@ class PageLoser final : public exec::Executor {
     return result;
   }
   int64_t page_bytes(size_t) const override { return 0; }
-  void export_page(size_t, kv::PageId, std::span<std::byte>) override {}
+  void export_page(size_t, kv::PageId, exec::PageTokens, std::span<std::byte>) override {}
   void import_page(size_t, kv::PageId, std::span<const std::byte>) override {}
 };
 

@@ -176,6 +176,37 @@ TEST(SavedContext, WindowsComeBackWithoutWhatSlidOutOfThem) {
   EXPECT_EQ(other.executor->num_computed, 2 + 4);
 }
 
+std::string bytes_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// What stands in a page behind the context's last token, or before its window, is not its own.
+TEST(SavedContext, HoldsNothingButItsOwnTokens) {
+  const std::vector<kv::GroupConfig> groups = {{64, 4, 0}, {12, 4, 6}};
+  const Ids prompt(14, 4);
+  std::vector<std::string> files;
+  for (const bool used : {false, true}) {
+    FakeEngine fake = make_fake_engine(64, nullptr, groups);
+    if (used) {
+      for (int32_t i = 0; i < 6; ++i) ask(fake, Ids(20, 10 + i), 20);  // leave pages full of theirs
+      fake.engine->flush_prefix_cache();
+    }
+    Turn turn = ask(fake, prompt, 1);
+    fake.engine->save_context(*turn.generation->kept(), turn.context, path_of("own"));
+    files.push_back(bytes_of(path_of("own")));
+    // Rewound: what it forgot is nobody's business.
+    const Ids rewound(13, 4);
+    const Turn forgets = ask(fake, joined(rewound, {used ? 8 : 7}), 1);
+    fake.engine->save_context(*forgets.generation->kept(), rewound, path_of("own"));
+    files.push_back(bytes_of(path_of("own")));
+    EXPECT_EQ(fake.engine->restore_context(path_of("own")).ids, rewound);
+  }
+  EXPECT_GT(files[1].size(), 48 + 13 * 4 + 16 * 4u);  // pages too
+  EXPECT_EQ(files[0], files[2]);
+  EXPECT_EQ(files[1], files[3]);
+}
+
 TEST(SavedContext, WithoutItsPagesItIsComputedAgain) {
   const std::string path = path_of("reclaimed");
   FakeEngine fake = make_fake_engine(/*num_pages=*/16);

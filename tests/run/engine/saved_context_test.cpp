@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <random>
 
 #include "base/file.h"
@@ -95,6 +97,55 @@ TEST(SavedContextFile, EveryCutAndEveryFlippedBitIsFound) {
   std::vector<std::byte> longer = bytes;
   longer.push_back({});
   EXPECT_EQ(refusal(longer, shape()), Code::kInvalidPlan);
+}
+
+TEST(SavedContextFile, OfOtherNumericsKeepsItsTokensAlone) {
+  const std::vector<std::byte> bytes = saved(shape());
+  ContextShape other = shape();
+  other.numerics_hash = 1;
+  const SavedContext context = parse_saved_context(bytes, "x.kvc", other);
+  EXPECT_TRUE(context.other_numerics);
+  EXPECT_EQ(context.ids.size(), 15u);
+  EXPECT_EQ(context.computed, 0);
+  for (const SavedContext::Pages& pages : context.pages) EXPECT_EQ(pages.num_pages, 0);
+  EXPECT_FALSE(parse_saved_context(bytes, "x.kvc", shape()).other_numerics);
+}
+
+TEST(SavedContextFile, NoMoreIsReadThanItsHeaderAllows) {
+  const std::vector<std::byte> bytes = saved(shape());
+  const std::string path = ::testing::TempDir() + "saved_context_read.kvc";
+  const auto write = [&](std::span<const std::byte> what, uint64_t size) {
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(what.data()),
+               static_cast<std::streamsize>(what.size()));
+    std::filesystem::resize_file(path, size);
+  };
+  const auto refused = [&] {
+    try {
+      read_saved_context(path, shape());
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return Code::kInternal;  // was read
+  };
+  write(bytes, bytes.size());
+  EXPECT_EQ(read_saved_context(path, shape()), bytes);
+  for (const size_t size : {size_t{0}, size_t{47}, bytes.size() - 1}) {
+    write(bytes, size);
+    EXPECT_EQ(refused(), Code::kInvalidPlan) << size;
+  }
+  // A terabyte of nothing, which costs no disk, is not allocated.
+  for (const size_t field : {16, 24}) {  // header_bytes, page_bytes
+    std::vector<std::byte> large = bytes;
+    uint64_t value = 0;
+    std::memcpy(&value, large.data() + field, sizeof(value));
+    value += uint64_t{1} << 40;
+    std::memcpy(large.data() + field, &value, sizeof(value));
+    write(large, bytes.size() + (uint64_t{1} << 40));
+    EXPECT_EQ(refused(), Code::kInvalidPlan) << field;
+  }
+  std::filesystem::remove(path);
+  EXPECT_EQ(refused(), Code::kNotFound);
 }
 
 // Whatever passes without sums keeps inside the file.

@@ -133,6 +133,29 @@ TEST(ExecutorPages, APageThatIsSeenAndMissingIsRefused) {
   EXPECT_THROW(runner.run(SeqId(1), 8, part(8, 9)), InternalError);
 }
 
+// Two pages that begin alike: nothing of what differs goes out.
+TEST(ExecutorPages, OnlyTheTokensThatAreWantedGoOut) {
+  for (const DType storage : kStorages) {
+    TinyPlan tiny(storage);
+    Runner runner(tiny.file(), 0);
+    runner.run(SeqId(1), 0, {3, 1, 4, 1});
+    runner.run(SeqId(2), 0, {3, 1, 4, 5});
+    std::vector<std::byte> one(static_cast<size_t>(runner.executor().page_bytes(0))), two = one;
+    const auto take = [&](PageTokens tokens) {
+      runner.executor().export_page(0, runner.pages().table(SeqId(1)).groups[0][0], tokens, one);
+      runner.executor().export_page(0, runner.pages().table(SeqId(2)).groups[0][0], tokens, two);
+    };
+    take({0, 4});
+    EXPECT_NE(one, two);
+    const std::vector<std::byte> whole = one;
+    take({1, 3});
+    EXPECT_EQ(one, two);
+    EXPECT_NE(one, whole);
+    take({2, 2});
+    EXPECT_EQ(one, std::vector<std::byte>(one.size()));
+  }
+}
+
 TEST(ExecutorPages, TheirBytesGoToAnotherExecutor) {
   for (const DType storage : kStorages) {
     TinyPlan tiny(storage);
@@ -144,13 +167,14 @@ TEST(ExecutorPages, TheirBytesGoToAnotherExecutor) {
     to.pages().exchange({}, {&need, 1}).commit();
     std::vector<std::byte> bytes(static_cast<size_t>(from.executor().page_bytes(0)));
     for (size_t i = 0; i < 3; ++i) {
-      from.executor().export_page(0, from.pages().table(SeqId(1)).groups[0][i], bytes);
+      const PageTokens tokens{0, i < 2 ? 4 : 2};  // 10 of them
+      from.executor().export_page(0, from.pages().table(SeqId(1)).groups[0][i], tokens, bytes);
       to.executor().import_page(0, to.pages().table(SeqId(1)).groups[0][i], bytes);
     }
     EXPECT_EQ(to.run(SeqId(1), 10, part(10, 21)),
               std::vector<float>(whole.begin() + 10 * kTinyVocabulary, whole.end()));
-    EXPECT_THROW(from.executor().export_page(0, kv::PageId(32), bytes), InternalError);
-    EXPECT_THROW(from.executor().export_page(1, kv::PageId(0), bytes), InternalError);
+    EXPECT_THROW(from.executor().export_page(0, kv::PageId(32), {0, 4}, bytes), InternalError);
+    EXPECT_THROW(from.executor().export_page(1, kv::PageId(0), {0, 4}, bytes), InternalError);
     EXPECT_THROW(to.executor().import_page(0, kv::PageId(), bytes), InternalError);
   }
 }
