@@ -6,6 +6,7 @@
 #include <pcre2.h>
 
 #include "kvern/error.h"
+#include "text/oniguruma.h"
 
 namespace kvern::text {
 namespace {
@@ -14,36 +15,6 @@ constexpr uint32_t kMatchLimit = 10'000'000;
 constexpr uint32_t kHeapLimit_kib = 64 * 1024;
 constexpr size_t kJitStack_bytes = 1 << 20;
 constexpr size_t kMaxPattern_bytes = 1 << 16;
-
-// White_Space, which PCRE2's \s is not: that takes U+180E too.
-constexpr std::string_view kSpaces =
-    R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
-
-std::string with_own_spaces(std::string_view pattern) {
-  std::string out;
-  bool in_class = false;
-  for (size_t i = 0; i < pattern.size(); ++i) {
-    const char c = pattern[i];
-    if (c == '\\' && i + 1 < pattern.size()) {
-      const char escaped = pattern[++i];
-      if (escaped == 's') {
-        out.append(in_class ? "" : "[").append(kSpaces).append(in_class ? "" : "]");
-      } else if (escaped == 'S' && !in_class) {
-        out.append("[^").append(kSpaces).append("]");
-      } else {
-        out.append({c, escaped});
-      }
-      continue;
-    }
-    if (c == '[' && !in_class) {
-      in_class = true;
-    } else if (c == ']') {
-      in_class = false;
-    }
-    out.push_back(c);
-  }
-  return out;
-}
 
 }  // namespace
 
@@ -59,14 +30,14 @@ Regex::Regex(const std::string& pattern) {
                                                  "{} work",
                                                  pattern.size(), kMaxPattern_bytes));
   }
-  const std::string rewritten = with_own_spaces(pattern);
+  const std::string rewritten = pcre2_of_oniguruma(pattern);
   auto state = std::make_unique<State>();
   int error = 0;
   size_t offset = 0;
-  state->code =
-      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(rewritten.data()), rewritten.size(),
-                    PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF | PCRE2_NEVER_BACKSLASH_C,
-                    &error, &offset, nullptr);
+  state->code = pcre2_compile(
+      reinterpret_cast<PCRE2_SPTR>(rewritten.data()), rewritten.size(),
+      PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_MATCH_INVALID_UTF | PCRE2_NEVER_BACKSLASH_C,
+      &error, &offset, nullptr);
   if (state->code == nullptr) {
     unsigned char text[256] = {};
     pcre2_get_error_message(error, text, sizeof(text));

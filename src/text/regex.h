@@ -1,5 +1,5 @@
-// PCRE2 with Unicode classes, compiled by its JIT where it has one, for patterns without a
-// hand-written scanner. Match and heap limits bound what a hostile pattern can cost.
+// Patterns without a hand-written scanner, in Oniguruma's syntax (text/oniguruma.h), searched by
+// PCRE2 with its JIT where it has one. Match and heap limits bound what a hostile pattern can cost.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@ namespace kvern::text {
 
 class Regex {
  public:
-  // Throws Error(kInvalidModel) with the place where the pattern goes wrong.
+  // Throws Error(kInvalidModel) with the place where the pattern goes wrong, Error(kUnsupported)
+  // for what PCRE2 would understand otherwise.
   explicit Regex(const std::string& pattern);
   ~Regex();
   Regex(Regex&&) noexcept;

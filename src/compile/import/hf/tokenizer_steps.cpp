@@ -7,6 +7,7 @@
 #include "compile/import/hf/tokenizer_json.h"
 #include "text/chars_map.h"
 #include "text/known_patterns.h"
+#include "text/regex.h"
 
 namespace kvern::import::hf {
 namespace {
@@ -46,7 +47,9 @@ Pattern read_pattern(const TreeView& view) {
   if (pattern.tree().kind == Tree::Kind::kString) return {pattern.as_string(), false};
   pattern.only({"String", "Regex"});
   const bool regex = pattern.has("Regex");
-  return {pattern.string(regex ? "Regex" : "String"), regex};
+  Pattern out{pattern.string(regex ? "Regex" : "String"), regex};
+  if (regex) text::Regex{out.text};  // what cannot be searched is refused here, not at load
+  return out;
 }
 
 std::string decode_base64(const TreeView& view, std::string_view text) {
