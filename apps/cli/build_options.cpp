@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -36,15 +37,40 @@ fs::path cache_folder() {
               "the plan");
 }
 
-// A model that was not touched need not be read again to know its key: the note remembers the key
-// by the file's path, size and time of change.
-fs::path note_path(const fs::path& folder, const std::string& model_path, const BuildFlags& flags) {
+std::string stamp_of(const fs::path& path) {
   struct stat info {};
-  if (::stat(model_path.c_str(), &info) != 0) return {};
-  const std::string identity =
-      fmt::format("{}|{}|{}.{:09}|{}|{}|{}|{}|{}|{}", fs::absolute(model_path).string(),
-                  info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec, flags.weights, flags.kv,
-                  flags.max_context_length, flags.max_sequences, flags.activations, KVERN_VERSION);
+  if (::stat(path.c_str(), &info) != 0) return {};
+  return fmt::format("{}|{}|{}.{:09}", path.string(), info.st_size, info.st_mtim.tv_sec,
+                     info.st_mtim.tv_nsec);
+}
+
+// A file, or every file of a folder: one that is rewritten in place leaves its folder untouched.
+// Empty when the model cannot be read.
+std::string stamps_of(const std::string& model_path) {
+  constexpr std::string_view kSynthetic = "synthetic:";
+  const bool synthetic = model_path.starts_with(kSynthetic);
+  const fs::path path = fs::absolute(synthetic ? model_path.substr(kSynthetic.size()) : model_path);
+  std::error_code error;
+  if (!fs::is_directory(path, error)) return stamp_of(path);
+  std::vector<std::string> stamps;
+  for (fs::recursive_directory_iterator it(path, error), end; it != end && !error;
+       it.increment(error)) {
+    if (it.depth() >= 2) it.disable_recursion_pending();
+    if (!fs::is_directory(it->path(), error)) stamps.push_back(stamp_of(it->path()));
+    if (stamps.size() > 10000) return {};  // no model: it is read to know
+  }
+  std::sort(stamps.begin(), stamps.end());
+  return error ? std::string() : fmt::format("{}", fmt::join(stamps, ";"));
+}
+
+// A model that was not touched need not be read again to know its key: the note remembers the key
+// by its files' paths, sizes and times of change.
+fs::path note_path(const fs::path& folder, const std::string& model_path, const BuildFlags& flags) {
+  const std::string stamps = stamps_of(model_path);
+  if (stamps.empty()) return {};
+  const std::string identity = fmt::format(
+      "{}|{}|{}|{}|{}|{}|{}|{}|{}", stamps, model_path, flags.weights, flags.kv,
+      flags.max_context_length, flags.max_sequences, flags.activations, flags.seed, KVERN_VERSION);
   return folder / "by-file" / fmt::format("{:016x}", std::hash<std::string>{}(identity));
 }
 

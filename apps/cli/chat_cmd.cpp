@@ -83,7 +83,7 @@ class Chat {
     if (message.find_first_not_of(" \t\n") == std::string::npos) return true;
     try {
       if (message[0] == '/') return command(message);
-      ask(message);
+      show([&](const auto& on_event) { return session_.ask(message, on_event); });
     } catch (const Error& error) {
       print_error(error.what());
       // A script must not go on as if its question had been answered.
@@ -108,7 +108,7 @@ class Chat {
     } else if (name == "/system") {
       session_.set_system(argument);
     } else if (name == "/retry") {
-      retry();
+      show([this](const auto& on_event) { return session_.retry(on_event); });
     } else if (name == "/save" && !argument.empty()) {
       session_.save(argument);
       note(fmt::format("saved {} messages", session_.messages().size()));
@@ -122,12 +122,6 @@ class Chat {
     return true;
   }
 
-  void retry() {
-    const std::optional<std::string> question = session_.take_back();
-    if (!question) throw Error(Code::kInvalidRequest, "nothing was asked yet");
-    ask(*question);
-  }
-
   void load(const std::string& path) {
     const std::string remark = session_.load(path);
     if (!remark.empty()) print_error("warning: " + remark);
@@ -135,9 +129,11 @@ class Chat {
                      session_.context_tokens()));
   }
 
-  void ask(const std::string& question) {
+  template <class Ask>
+  void show(Ask ask) {
+    session_.forget_cancel();
     const InterruptAction stop([this] { session_.cancel(); }, InterruptAction::After::kGoOn);
-    const Answer answer = session_.ask(question, [](const Event& event) { print(event.text); });
+    const Answer answer = ask([](const Event& event) { print(event.text); });
     print("\n");
     if (!answer.message.empty()) throw Error(Code::kInvalidRequest, answer.message);
     if (answer.reason == FinishReason::kCancelled) note("(stopped)");
@@ -178,8 +174,9 @@ int chat(const Flags& flags) {
 std::function<int()> setup_chat(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   add_engine_flags(app, {flags, &flags->engine});
-  app.add_option("--system", flags->system, "The system message");
-  app.add_option("--load", flags->load, "Go on with a conversation that /save wrote");
+  auto* system = app.add_option("--system", flags->system, "The system message");
+  app.add_option("--load", flags->load, "Go on with a conversation that /save wrote")
+      ->excludes(system);
   app.add_option("-n,--max-new-tokens", flags->max_new_tokens,
                  "End an answer after so many tokens; default: what the context length holds")
       ->check(CLI::Range(1, 1 << 24));

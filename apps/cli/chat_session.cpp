@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace kvern::cli {
 namespace {
@@ -92,12 +93,23 @@ void ChatSession::reset() {
   if (!system_.empty()) messages_.push_back({"system", system_});
 }
 
-std::optional<std::string> ChatSession::take_back() {
+Answer ChatSession::retry(const std::function<void(const Event&)>& on_event) {
+  const std::vector<ChatMessage> before = messages_;
   while (!messages_.empty() && messages_.back().role == "assistant") messages_.pop_back();
-  if (messages_.empty() || messages_.back().role != "user") return std::nullopt;
-  std::string question = std::move(messages_.back().content);
+  if (messages_.empty() || messages_.back().role != "user") {
+    messages_ = before;
+    throw Error(Code::kInvalidRequest, "nothing was asked yet");
+  }
+  const std::string question = std::move(messages_.back().content);
   messages_.pop_back();
-  return question;
+  try {
+    Answer answer = ask(question, on_event);
+    if (!answer.message.empty()) messages_ = before;
+    return answer;
+  } catch (const Error&) {
+    messages_ = before;
+    throw;
+  }
 }
 
 // The turns before are found in the prefix cache: the old context leaves its pages there.
@@ -111,7 +123,6 @@ void ChatSession::begin(const Request& request) {
 Answer ChatSession::ask(const std::string& question,
                         const std::function<void(const Event&)>& on_event) {
   messages_.push_back({"user", question});
-  cancelled_ = false;
   try {
     Request request = defaults_;
     request.prompt_ids = engine_.text().encode(engine_.text().apply_chat_template(messages_, true),
@@ -136,6 +147,11 @@ void ChatSession::cancel() {
   const std::lock_guard lock(mutex_);
   cancelled_ = true;
   if (context_) context_->cancel();
+}
+
+void ChatSession::forget_cancel() {
+  const std::lock_guard lock(mutex_);
+  cancelled_ = false;
 }
 
 void ChatSession::save(const std::string& path) const {

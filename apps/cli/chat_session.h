@@ -20,15 +20,17 @@ class ChatSession {
 
   void set_system(const std::string& text);  // empty: none. Begins anew.
   void reset();                              // forgets all but the system message
-  // Takes the last answer back, and its question with it, which is returned; nothing when nothing
-  // was asked.
-  std::optional<std::string> take_back();
+  // Answers the last question again; an answer that fails leaves the one before. Throws
+  // Error(kInvalidRequest) when nothing was asked.
+  Answer retry(const std::function<void(const Event&)>& on_event);
 
   // One question and its answer, piece by piece. An answer that was cut short stays, as far as it
   // came; one that failed takes its question with it.
   Answer ask(const std::string& question, const std::function<void(const Event&)>& on_event);
-  // From any thread: ends the answer that runs.
+  // From any thread: ends the answer that runs, or that begins next.
   void cancel();
+  // Forgets a cancel that came when its answer had ended.
+  void forget_cancel();
 
   // The conversation as JSON, and beside it PATH.kv: its context, so that the next question need
   // not compute it again. load() takes a conversation without that file, too.

@@ -1,5 +1,6 @@
 #include "apps/cli/output.h"
 
+#include <poll.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -35,6 +36,11 @@ void print(std::string_view text) {
       continue;
     }
     if (errno == EINTR) continue;
+    if (errno == EAGAIN || errno == EWOULDBLOCK) {  // somebody made the terminal non-blocking
+      pollfd ready{STDOUT_FILENO, POLLOUT, 0};
+      ::poll(&ready, 1, -1);
+      continue;
+    }
     if (errno == EPIPE) throw ClosedPipe{};
     throw Error(Code::kIo, std::string("cannot write to standard output: ") + std::strerror(errno));
   }

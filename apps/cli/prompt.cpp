@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -24,11 +25,18 @@ std::string read_all(std::istream& in, const std::string& name) {
                   fmt::format("the prompt from {} is longer than {} bytes", name, kMaxPromptBytes));
     }
   }
+  if (in.bad()) {
+    throw Error(Code::kIo, fmt::format("cannot read the prompt from {} to its end", name));
+  }
   return text;
 }
 
 std::string read_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    throw Error(Code::kInvalidArgument, fmt::format("the prompt '{}' is a folder", path));
+  }
   if (!in) {
     throw Error(Code::kNotFound,
                 fmt::format("cannot read the prompt '{}': {}", path, std::strerror(errno)));

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -43,6 +44,10 @@ std::vector<RequestLengths> read_trace(const std::string& path) {
   std::ifstream file;
   if (path != "-") file.open(path);
   std::istream& in = path == "-" ? std::cin : file;
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    throw Error(Code::kInvalidArgument, fmt::format("the trace '{}' is a folder", path));
+  }
   if (!in) throw Error(Code::kNotFound, fmt::format("cannot read the trace '{}'", path));
   std::vector<RequestLengths> out;
   std::string line;
@@ -54,6 +59,7 @@ std::vector<RequestLengths> read_trace(const std::string& path) {
     }
     out.push_back(parse_line(line, number, path));
   }
+  if (in.bad()) throw Error(Code::kIo, fmt::format("cannot read the trace '{}' to its end", path));
   return out;
 }
 

@@ -64,17 +64,26 @@ std::function<int()> setup_tokenize(CLI::App& app) {
   app.add_option("-p,--prompt", flags->prompt.text, "The text");
   app.add_option("-f,--file", flags->prompt.file, "Read the text from a file (-: standard input)");
   app.add_option("STDIN", flags->prompt.dash, "-: read the text from standard input");
-  app.add_option("--decode", flags->decode, "Ids to text: 1,2,3")
-      ->excludes("-p")
-      ->excludes("-f")
-      ->excludes("STDIN");
-  app.add_flag("--chat", flags->prompt.chat, "Put the text through the model's chat template");
+  auto* decode = app.add_option("--decode", flags->decode, "Ids to text: 1,2,3")
+                     ->excludes("-p")
+                     ->excludes("-f")
+                     ->excludes("STDIN");
+  auto* chat =
+      app.add_flag("--chat", flags->prompt.chat, "Put the text through the model's chat template")
+          ->excludes(decode);
   app.add_option("--system", flags->prompt.system, "The system message, with --chat");
-  app.add_flag("--no-special", flags->no_special, "Without the model's begin and end tokens");
+  app.add_flag("--no-special", flags->no_special, "Without the model's begin and end tokens")
+      ->excludes(chat)
+      ->excludes(decode);
   app.add_flag("--parse-special", flags->parse_special,
-               "\"<|im_end|>\" in the text is that token, not its characters");
-  app.add_flag("--count", flags->count, "Print the number of tokens alone");
-  app.add_flag("--json", flags->json, "Print ids and pieces as JSON");
+               "\"<|im_end|>\" in the text is that token, not its characters")
+      ->excludes(chat)
+      ->excludes(decode);
+  auto* count =
+      app.add_flag("--count", flags->count, "Print the number of tokens alone")->excludes(decode);
+  app.add_flag("--json", flags->json, "Print ids and pieces as JSON")
+      ->excludes(decode)
+      ->excludes(count);
   add_build_flags(app, {flags, &flags->build});
   return [flags, prompt = app.get_option("-p")] {
     flags->prompt.text_given = prompt->count() > 0;

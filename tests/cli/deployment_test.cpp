@@ -93,6 +93,29 @@ TEST_F(CliCache, MendedMetadataIsAnotherModel) {
   EXPECT_NE(after.out, before.out);
 }
 
+// A file that is rewritten in place leaves its folder's own time as it was.
+TEST_F(CliCache, AFolderWhoseConfigChangesIsAnotherModel) {
+  namespace fs = std::filesystem;
+  const fs::path folder = temp_path("folder_model");
+  fs::create_directories(folder);
+  fs::copy(KVERN_TEST_DATA "/golden/tiny_qwen2", folder, fs::copy_options::recursive);
+  const auto logprobs = [&] {
+    const Outcome outcome = run({"run", folder.string(), "--prompt-ids", "5,6,7,8,9,10,11,12", "-n",
+                                 "8", "--ignore-eos", "--logprobs", "0", "--json"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const size_t at = outcome.out.find("\"logprobs\"");
+    return outcome.out.substr(at, outcome.out.find("\"prompt_ids\"") - at);
+  };
+  const std::string before = logprobs();
+  EXPECT_EQ(logprobs(), before);
+  std::string config = read_file((folder / "config.json").string());
+  const size_t at = config.find("\"silu\"");
+  ASSERT_NE(at, std::string::npos) << config;
+  config.replace(at, 6, "\"gelu\"");
+  write_file((folder / "config.json").string(), config);
+  EXPECT_NE(logprobs(), before);
+}
+
 TEST_F(CliCache, ADamagedPlanIsBuiltAgain) {
   const std::string model = copy_of_model("damaged.gguf");
   const Outcome good = run(run_args(model));
