@@ -9,6 +9,27 @@ if(KVERN_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
       CCACHE_NOHASHDIR=1 ${KVERN_CCACHE})
 endif()
 
+# Headers that most files read are compiled once. Not beside ccache, which would find nothing again:
+# two builds of the same precompiled header differ.
+set(KVERN_PCH_DEFAULT ON)
+if(KVERN_CCACHE OR CMAKE_CXX_COMPILER_LAUNCHER)
+  set(KVERN_PCH_DEFAULT OFF)
+endif()
+option(KVERN_PCH "precompile the headers of the library, the program and the tests"
+       ${KVERN_PCH_DEFAULT})
+
+# kvern_precompile(target owner HEADERS...): the owner compiles them, every other target takes its.
+function(kvern_precompile target owner)
+  if(NOT KVERN_PCH)
+    return()
+  endif()
+  if(target STREQUAL owner)
+    target_precompile_headers(${target} PRIVATE ${ARGN})
+  else()
+    target_precompile_headers(${target} REUSE_FROM ${owner})
+  endif()
+endfunction()
+
 add_library(kvern_flags INTERFACE)
 target_compile_features(kvern_flags INTERFACE cxx_std_20)
 target_compile_options(kvern_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -fno-math-errno
@@ -46,6 +67,10 @@ function(kvern_module path)
     target_link_libraries(kvern_${name} ${scope} kvern_${dep_name})
   endforeach()
   target_link_libraries(kvern_${name} ${scope} ${ARG_LIBS})
+  if(sources)
+    kvern_precompile(kvern_${name} kvern_base <algorithm> <memory> <string> <unordered_map> <vector>
+                     <fmt/format.h>)
+  endif()
 endfunction()
 
 # kvern_test(run/kv): the gtest binary `run_kv_test` of every .cpp in tests/run/kv, and of SOURCES that
@@ -64,6 +89,7 @@ function(kvern_test path)
     KVERN_TEST_DATA="${PROJECT_SOURCE_DIR}/tests"
     KVERN_CLI_PATH="${PROJECT_BINARY_DIR}/kvern")
   target_link_libraries(${name}_test PRIVATE ${ARG_LIBS} GTest::gmock GTest::gtest_main)
+  kvern_precompile(${name}_test base_test <gmock/gmock.h> <gtest/gtest.h>)
   foreach(kind fast slow gpu e2e)
     if(kind STREQUAL "fast")
       set(filter "-Slow*:Gpu*:E2e*")
