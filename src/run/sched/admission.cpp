@@ -29,10 +29,7 @@ void Scheduler::admit(Step& step) {
     if (at == waiting_.end()) return;
     Sequence& sequence = **at;
     const Start begin = find_start(step, sequence);
-    kv::PageBudget budget = step.budget;
-    if (begin.prefix) budget.begin(*begin.prefix);
-    if (begin.ends_base) budget.release(sequence.request.base);
-    if (has_place() && fits_whole(budget, sequence, begin, Paused::kKeep)) {
+    if (has_place() && fits(step, sequence, begin)) {
       if (!start(step, at, begin)) return;
       continue;
     }
@@ -87,6 +84,22 @@ Scheduler::Start Scheduler::find_start(const Step& step, const Sequence& sequenc
   return out;
 }
 
+// A start that takes nobody's pages, the usual one, needs no budget of its own.
+bool Scheduler::fits(const Step& step, const Sequence& sequence, const Start& start) const {
+  if (!start.prefix && !start.ends_base) {
+    return fits_whole(step.budget, sequence, start, Paused::kKeep);
+  }
+  return fits_whole(with_start(step, sequence, start), sequence, start, Paused::kKeep);
+}
+
+kv::PageBudget Scheduler::with_start(const Step& step, const Sequence& sequence,
+                                     const Start& start) const {
+  kv::PageBudget budget = step.budget;
+  if (start.prefix) budget.begin(*start.prefix);
+  if (start.ends_base) budget.release(sequence.request.base);
+  return budget;
+}
+
 // `budget` has given the sequence its start.
 bool Scheduler::fits_whole(const kv::PageBudget& budget, const Sequence& sequence,
                            const Start& start, Paused paused) const {
@@ -110,18 +123,24 @@ bool Scheduler::fits_whole(const kv::PageBudget& budget, const Sequence& sequenc
   return true;
 }
 
-// Lets one kept context or one paused sequence give way, where that helps in the end: what they
-// give up may have to be computed again.
+// Lets as many kept contexts as it takes, or one paused sequence, give way, where that helps in the
+// end: what they give up may have to be computed again.
 bool Scheduler::make_way(Step& step, const Sequence& sequence, const Start& start) {
-  kv::PageBudget budget = step.budget;
-  if (start.prefix) budget.begin(*start.prefix);
-  if (start.ends_base) budget.release(sequence.request.base);
-  for (const KeptContext& context : kept_) budget.release(context.id);
-  if (has_place() && fits_whole(budget, sequence, start, Paused::kKeep)) {
-    // Its own base last: that saves computing.
-    return reclaim_kept(step, sequence.request.base) || reclaim_kept(step);
-  }
   const std::optional<size_t> paused = youngest_paused();
+  if (!paused && (!has_place() || kept_.empty())) return false;
+  kv::PageBudget budget = with_start(step, sequence, start);
+  std::vector<SeqId> oldest_first;
+  for (const KeptContext& context : kept_) oldest_first.push_back(context.id);
+  // Its own base last: that saves computing.
+  std::stable_partition(oldest_first.begin(), oldest_first.end(),
+                        [&](SeqId id) { return id != sequence.request.base; });
+  for (size_t n = 0; n < oldest_first.size(); ++n) {
+    budget.release(oldest_first[n]);
+    if (!has_place() || !fits_whole(budget, sequence, start, Paused::kKeep)) continue;
+    for (size_t i = 0; i <= n; ++i) reclaim_kept(step, sequence.request.base);
+    if (oldest_first[n] == sequence.request.base) reclaim_kept(step);
+    return true;
+  }
   if (!paused) return false;
   for (const SequencePtr& other : running_) {
     if (other->paused) budget.release(other->request.id);

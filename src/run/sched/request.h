@@ -49,8 +49,6 @@ enum class FinishReason : uint8_t {
   kKvExhausted,  // no page was left and no sequence could give one
   kFailed,       // our bug or the device's; the message says which
 };
-// "stop", "length", "exported", "cancelled", "kv_exhausted", "failed".
-const char* finish_reason_name(FinishReason reason);
 
 enum class EventKind : uint8_t {
   kStarted,         // its first tokens are in a batch

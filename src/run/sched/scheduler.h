@@ -123,6 +123,8 @@ class Scheduler {
   Start find_start(const Step& step, const Sequence& sequence) const;
   bool awaits_prefix(const Step& step, const Sequence& sequence) const;
   bool has_place() const { return static_cast<int32_t>(running_.size()) < options_.max_sequences; }
+  bool fits(const Step& step, const Sequence& sequence, const Start& start) const;
+  kv::PageBudget with_start(const Step& step, const Sequence& sequence, const Start& start) const;
   bool fits_whole(const kv::PageBudget& budget, const Sequence& sequence, const Start& start,
                   Paused paused) const;
   bool make_way(Step& step, const Sequence& sequence, const Start& start);

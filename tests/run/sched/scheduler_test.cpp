@@ -27,6 +27,9 @@ struct Outcome {
   Ids tokens;
   Ids exported;  // argmax of every wanted row
   Ids export_rows;
+  Ids stop_ids;
+  int32_t told = 0;  // of the prompt's log-probabilities
+  bool prompt_logprobs = false, logprobs = false;
   FinishReason reason = FinishReason::kNone;
 };
 
@@ -114,7 +117,7 @@ class Life {
     request.keep_context = pick(4) == 0;
     if (!outcomes_.empty() && pick(2) == 0)
       begin_as(SeqId(1 + pick(static_cast<int32_t>(next_id_) - 2)), request);
-    for (int32_t i = 0; i <= pick(30); ++i) request.prompt_ids.push_back(pick(97));
+    for (int32_t n = 1 + pick(30); n-- > 0;) request.prompt_ids.push_back(pick(97));
     if (request.keep_context) uses_[request.id] = std::make_shared<int>();
     request.max_new_tokens = 1 + pick(12);
     request.recompute_context = pick(4) == 0;
@@ -125,7 +128,14 @@ class Life {
         if (pick(2) == 0) request.export_rows.push_back(i);
       }
       outcome.export_rows = request.export_rows;
+    } else {
+      request.prompt_logprobs = pick(4) == 0;
+      request.num_logprobs = pick(2) - 1;
     }
+    if (pick(3) == 0) request.stop_ids = {pick(97), pick(97), pick(97), pick(97)};
+    outcome.stop_ids = request.stop_ids;
+    outcome.prompt_logprobs = request.prompt_logprobs;
+    outcome.logprobs = request.num_logprobs >= 0;
     outcome.prompt = request.prompt_ids;
     outcome.max_new_tokens = request.max_new_tokens;
     scheduler_->submit(std::move(request));
@@ -146,6 +156,17 @@ class Life {
     request.base = earlier;
     request.base_use = use->second;
     if (pick(2) == 0) uses_.erase(use);  // not a fork
+  }
+
+  // Even alone; one page more than it holds may be needed for a copy of a shared last one.
+  bool could_not_fit(int64_t tokens) const {
+    return std::any_of(groups_.begin(), groups_.end(), [tokens](const kv::GroupConfig& group) {
+      int64_t pages = (tokens + group.page_tokens - 1) / group.page_tokens;
+      if (group.window_tokens > 0) {
+        pages = std::min<int64_t>(pages, (group.window_tokens - 1) / group.page_tokens + 2);
+      }
+      return pages + 1 > group.num_pages;
+    });
   }
 
   // What decides the token behind `context`.
@@ -186,7 +207,18 @@ class Life {
     for (const Event& event : scheduler_->take_events()) {
       Outcome& outcome = outcomes_.at(event.seq);
       EXPECT_EQ(outcome.reason, FinishReason::kNone) << "an event after the last";
-      if (event.kind == EventKind::kToken) outcome.tokens.push_back(event.token);
+      if (event.kind == EventKind::kToken) {
+        outcome.tokens.push_back(event.token);
+        ASSERT_EQ(event.logprobs.size(), outcome.logprobs ? 1u : 0u);
+        if (outcome.logprobs) EXPECT_EQ(event.logprobs[0].token.id, event.token);
+      }
+      if (event.kind == EventKind::kPromptLogprobs) {
+        ASSERT_EQ(event.first_row, ++outcome.told);
+        for (const TokenLogprobs& one : event.logprobs) {
+          ASSERT_EQ(one.token.id, outcome.prompt.at(static_cast<size_t>(outcome.told++)));
+        }
+        --outcome.told;
+      }
       if (event.kind == EventKind::kFinished) outcome.reason = event.reason;
       if (event.kind != EventKind::kLogits) continue;
       EXPECT_EQ(static_cast<size_t>(event.first_row), outcome.exported.size());
@@ -207,6 +239,17 @@ class Life {
     for (size_t r = 0; r < outcome.exported.size(); ++r) {
       const auto end = outcome.prompt.begin() + outcome.export_rows[r] + 1;
       ASSERT_EQ(outcome.exported[r], next_token(seen(Ids(outcome.prompt.begin(), end))));
+    }
+    const bool stopped =
+        outcome.reason == FinishReason::kStop &&
+        std::count(outcome.stop_ids.begin(), outcome.stop_ids.end(), next_token(seen(context))) > 0;
+    EXPECT_EQ(outcome.reason == FinishReason::kStop, stopped);
+    if (outcome.reason == FinishReason::kKvExhausted) {
+      EXPECT_TRUE(could_not_fit(static_cast<int64_t>(context.size()))) << context.size();
+    }
+    if (outcome.reason == FinishReason::kLength || stopped) {
+      const auto last = static_cast<int32_t>(outcome.prompt.size()) - 1;
+      EXPECT_EQ(outcome.told, outcome.prompt_logprobs ? last : 0);
     }
     if (outcome.reason == FinishReason::kLength) {
       EXPECT_EQ(static_cast<int32_t>(outcome.tokens.size()), outcome.max_new_tokens);

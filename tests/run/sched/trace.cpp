@@ -14,6 +14,12 @@
 namespace kvern::sched {
 namespace {
 
+const char* name_of(FinishReason reason) {
+  constexpr const char* kNames[] = {"none",      "stop",         "length", "exported",
+                                    "cancelled", "kv_exhausted", "failed"};
+  return kNames[static_cast<size_t>(reason)];
+}
+
 int32_t next_token(const std::vector<int32_t>& context) {
   int32_t sum = static_cast<int32_t>(context.size());
   for (const int32_t id : context) sum = (sum * 3 + id) % 50;
@@ -231,7 +237,7 @@ void Player::print_events() {
                                event.logprobs.size());
         break;
       case EventKind::kFinished:
-        output_ += fmt::format("finished {}\n", finish_reason_name(event.reason));
+        output_ += fmt::format("finished {}\n", name_of(event.reason));
     }
   }
 }

@@ -34,7 +34,7 @@ INSTANTIATE_TEST_SUITE_P(Files, TraceTest, ::testing::ValuesIn(traces()),
                          [](const auto& info) { return info.param.stem().string(); });
 
 TEST(Traces, AreAllThere) {
-  EXPECT_GE(traces().size(), 12u);
+  EXPECT_GE(traces().size(), 29u);
 }
 
 }  // namespace
