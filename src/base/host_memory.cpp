@@ -89,14 +89,18 @@ int64_t physical_memory_bytes() {
   return int64_t{sysconf(_SC_PHYS_PAGES)} * int64_t{sysconf(_SC_PAGESIZE)};
 }
 
+int64_t grantable_memory_bytes(const MemoryFiles& files) {
+  return std::max<int64_t>(
+      0, std::min({physical_memory_bytes(), left_by_cgroups(files), left_of_address_space(files)}));
+}
+
 int64_t free_memory_bytes(const MemoryFiles& files) {
-  int64_t left = physical_memory_bytes();
+  int64_t left = grantable_memory_bytes(files);
   const auto available_kib = read_entry(files.proc + "/meminfo", "MemAvailable:");
   if (available_kib && *available_kib >= 0 && *available_kib < (int64_t{1} << 50)) {
     left = std::min(left, *available_kib * 1024);
   }
-  left = std::min({left, left_by_cgroups(files), left_of_address_space(files)});
-  return std::max<int64_t>(0, left);
+  return left;
 }
 
 }  // namespace kvern

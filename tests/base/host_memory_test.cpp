@@ -53,6 +53,16 @@ TEST_F(HostMemoryTest, IsBelowTheLimitsOfEveryControlGroup) {
   EXPECT_EQ(free_bytes(), 0);
 }
 
+TEST_F(HostMemoryTest, WhatIsGrantedKnowsLimitsAndNotWhatOthersUse) {
+  put("proc/meminfo", "MemAvailable:  1 kB\n");
+  const MemoryFiles files{(root_ / "proc").string(), (root_ / "cgroup").string()};
+  EXPECT_GT(grantable_memory_bytes(files), 64 * kMiB);
+  put("proc/self/cgroup", "0::/a\n");
+  put("cgroup/a/memory.max", std::to_string(30 * kMiB));
+  put("cgroup/a/memory.current", std::to_string(10 * kMiB));
+  EXPECT_EQ(grantable_memory_bytes(files), 20 * kMiB);
+}
+
 TEST_F(HostMemoryTest, ReadsTheRootOfAContainerWhoseOwnPathIsTheHosts) {
   put("proc/self/cgroup", "3:cpuset:/\n4:cpu,memory:/docker/1234\n0::/\n");
   put("cgroup/memory/memory.limit_in_bytes", std::to_string(64 * kMiB));

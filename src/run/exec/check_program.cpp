@@ -148,6 +148,18 @@ class InstructionCheck {
       fail(fmt::format("has pages of {} bytes and {} tokens; the layout has {} and {}",
                        slot.page_bytes, slot.page_tokens, group.page_bytes, group.page_tokens));
     }
+    if (group.retention == plan::Retention::kWindow) check_window(group);
+  }
+
+  // Pages behind the group's window go to others: attention must not look there.
+  void check_window(const plan::KvGroup& group) const {
+    if (instruction_.family != kernels::KvAttentionFamily::kName) return;
+    const auto desc = from_fields<kernels::KvAttentionDesc>(instruction_.desc);
+    if (desc.mask == kernels::AttentionMask::kWindow && desc.window <= group.window_tokens) return;
+    fail(desc.mask == kernels::AttentionMask::kWindow
+             ? fmt::format("looks {} tokens back; its KV group keeps {}", desc.window,
+                           group.window_tokens)
+             : fmt::format("looks at every token; its KV group keeps {}", group.window_tokens));
   }
 
   // An embedding of positions instead of ids.

@@ -12,6 +12,7 @@
 #include "run/exec/check_program.h"
 #include "run/exec/sampler.h"
 #include "run/exec/step_inputs.h"
+#include "run/exec/tactic_report.h"
 #include "run/exec/weight_store.h"
 
 namespace kvern::exec {
@@ -31,7 +32,8 @@ uint64_t pool_bytes(const plan::KvGroup& group, int32_t num_pages) {
 }
 
 // Untouched pages cost nothing, so that the system would grant any reservation; what could not be
-// used to the full is refused here and not in some later step.
+// used to the full is refused here and not in some later step. Weights that are copied count too;
+// those of a mapping can be given up and read again.
 void check_memory(const plan::Plan& plan, const PlanExecutorOptions& options) {
   const auto& groups = plan.kv_layout.groups();
   KVERN_CHECK(options.num_pages.size() == groups.size(), "capacity for {} of {} KV groups",
@@ -42,16 +44,26 @@ void check_memory(const plan::Plan& plan, const PlanExecutorOptions& options) {
   }
   const std::optional<uint64_t> arenas =
       Arenas::bytes_for(plan.program, options.max_tokens, options.max_wanted_rows);
-  const std::optional<uint64_t> sum =
-      pools && arenas ? checked_add(*pools, *arenas) : std::optional<uint64_t>();
-  const auto memory = static_cast<uint64_t>(physical_memory_bytes());
+  const bool copies = options.weights_memory == WeightsMemory::kCopy || plan::is_synthetic(plan);
+  const uint64_t weights = copies ? plan::weights_bytes(plan) : 0;
+  std::optional<uint64_t> sum = pools && arenas ? checked_add(*pools, *arenas) : std::nullopt;
+  if (sum) sum = checked_add(*sum, weights);
+  const auto memory = static_cast<uint64_t>(grantable_memory_bytes());
   if (sum && *sum <= memory) return;
   throw Error(Code::kOutOfMemory,
-              fmt::format("engine: {} tokens a step need {} bytes of activations and the KV pages "
-                          "{} bytes, this machine has {}. Ask for fewer tokens a step or a smaller "
-                          "KV capacity",
+              fmt::format("engine: {} tokens a step need {} bytes of activations, the KV pages {} "
+                          "bytes and a copy of the weights {}; this machine and the limits of this "
+                          "process leave {}. Ask for fewer tokens a step or a smaller KV capacity",
                           options.max_tokens, arenas.value_or(UINT64_MAX),
-                          pools.value_or(UINT64_MAX), memory));
+                          pools.value_or(UINT64_MAX), weights, memory));
+}
+
+// Memory is looked at before the weights are copied.
+std::vector<std::unique_ptr<kernels::PreparedOp>> prepare(const plan::Plan& plan,
+                                                          const PlanExecutorOptions& options) {
+  auto ops = prepare_program(plan, options.plain_kernels);
+  check_memory(plan, options);
+  return ops;
 }
 
 }  // namespace
@@ -79,12 +91,11 @@ struct PlanExecutor::State {
         stream(device->create_stream()),
         options(o),
         plan(file->plan()),
-        ops(prepare_program(plan, o.plain_kernels)),
+        ops(prepare(plan, o)),
         weights(file, *device, *stream, o.weights_memory),
         logits_buffer(static_cast<size_t>(plan.program.outputs[find_logits(plan)].buffer)),
         arenas(plan.program),
         sampler(plan.vocabulary_size) {
-    check_memory(plan, options);
     arenas.reserve(*device, options.max_tokens, options.max_wanted_rows);
     make_pools();
   }
@@ -254,8 +265,9 @@ void PlanExecutor::import_page(size_t kv_group, kv::PageId page, std::span<const
 std::vector<InstructionInfo> PlanExecutor::instructions() const {
   std::vector<InstructionInfo> out;
   for (size_t i = 0; i < state_->ops.size(); ++i) {
-    out.push_back({state_->plan.program.instructions[i].source, state_->ops[i]->implementation(),
-                   state_->ops[i]->numerics()});
+    const plan::Instruction& instruction = state_->plan.program.instructions[i];
+    out.push_back({instruction.source, state_->ops[i]->implementation(), state_->ops[i]->numerics(),
+                   better_than(instruction, state_->ops[i]->implementation())});
   }
   return out;
 }

@@ -30,6 +30,7 @@ struct InstructionInfo {
   std::string source;          // the graph's value
   std::string implementation;  // "cpu.linear.avx512bf16"
   std::string numerics;
+  std::string better;  // those before it in the table and why not: "cpu.linear.amx (needs AMX)"
 };
 
 class PlanExecutor final : public Executor {

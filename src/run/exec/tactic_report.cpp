@@ -19,6 +19,19 @@ std::string reason_against(const plan::Instruction& instruction) {
 
 }  // namespace
 
+std::string better_than(const plan::Instruction& instruction, std::string_view taken) {
+  const kernels::Family* family = kernels::find_family(instruction.family);
+  std::string out;
+  for (const kernels::Candidate& candidate : family->candidates(instruction.desc)) {
+    if (candidate.name == taken) break;
+    const std::string reason = candidate.verdict.supported
+                                   ? "the plan asks for another, or the plain ones were asked for"
+                                   : candidate.verdict.reason;
+    out += fmt::format("{}{} ({})", out.empty() ? "" : ", ", candidate.name, reason);
+  }
+  return out;
+}
+
 std::string other_tactics(const plan::Plan& plan,
                           const std::vector<std::unique_ptr<kernels::PreparedOp>>& ops) {
   std::map<std::tuple<std::string, std::string, std::string>, int> counts;  // wanted, taken, why

@@ -56,6 +56,34 @@ void set_field(plan::Instruction& instruction, const char* name, FieldValue valu
   }
 }
 
+void keep_a_window(Plan& plan, int32_t window_tokens) {
+  std::vector<plan::KvSlot> slots = plan.kv_layout.slots();
+  slots[0].retention = plan::Retention::kWindow;
+  slots[0].window_tokens = window_tokens;
+  plan.kv_layout = plan::KvLayout::make(slots, kTinyPageTokens);
+}
+
+void look_back(Plan& plan, int32_t window) {
+  auto desc = from_fields<kernels::KvAttentionDesc>(at(plan, kAttention).desc);
+  desc.mask = kernels::AttentionMask::kWindow;
+  desc.window = window;
+  at(plan, kAttention).desc = to_fields(desc);
+}
+
+TEST(HostileProgram, AttentionLooksNoFurtherThanItsKvGroupKeeps) {
+  expect_refused("every token of a window", [](Plan& plan) { keep_a_window(plan, 6); });
+  expect_refused("a longer window", [](Plan& plan) {
+    keep_a_window(plan, 6);
+    look_back(plan, 7);
+  });
+  for (const int32_t kept : {6, 7}) {
+    TinyPlan tiny;
+    keep_a_window(tiny.plan, kept);
+    look_back(tiny.plan, 6);
+    EXPECT_NO_THROW(prepare_program(tiny.plan, /*plain_kernels=*/false)) << kept;
+  }
+}
+
 TEST(HostileProgram, TheTinyPlanItselfIsAccepted) {
   TinyPlan tiny;
   EXPECT_EQ(prepare_program(tiny.plan, false).size(), 10u);

@@ -1,6 +1,12 @@
 #include "run/exec/plan_executor.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
 
 #include "device/cpu/cpu_device.h"
 #include "tests/run/exec/tiny_plan.h"
@@ -113,6 +119,37 @@ TEST(PlanExecutor, ACopyOfTheWeightsGivesTheSame) {
   copy.weights_memory = WeightsMemory::kCopy;
   EXPECT_EQ(Runner(file, copy).logits(kPrompt, 5), Runner(file).logits(kPrompt, 5));
 }
+
+#if !defined(__SANITIZE_ADDRESS__)
+// In a process of its own. Without the check the system refuses some later allocation, or kills.
+TEST(PlanExecutorDeathTest, APoolBeyondTheProcesssLimitIsRefused) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  TinyPlan tiny;
+  const auto load = [](const std::shared_ptr<const plan::PlanFile>& file, uint64_t left_bytes) {
+    std::ifstream statm("/proc/self/statm");
+    uint64_t pages = 0;
+    statm >> pages;
+    const uint64_t most = pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) + left_bytes;
+    const rlimit limit{most, most};
+    if (setrlimit(RLIMIT_AS, &limit) != 0) std::exit(3);
+    PlanExecutorOptions options;
+    options.num_pages = {
+        static_cast<int32_t>((size_t{200} << 20) / file->plan().kv_layout.groups()[0].page_bytes)};
+    try {
+      const PlanExecutor executor(
+          file, std::shared_ptr<device::Device>(device::create_cpu_device(1)), options);
+    } catch (const Error& error) {
+      std::fputs(error.what(), stderr);
+      std::exit(error.code() == Code::kOutOfMemory ? 1 : 2);
+    }
+    std::exit(0);
+  };
+  const auto file = tiny.file();
+  EXPECT_EXIT(load(file, uint64_t{100} << 20), ::testing::ExitedWithCode(1),
+              "limits of this process");
+  EXPECT_EXIT(load(file, uint64_t{400} << 20), ::testing::ExitedWithCode(0), "");
+}
+#endif
 
 TEST(PlanExecutor, SamplesTheLargestLogitBesideOtherPurposes) {
   TinyPlan tiny;

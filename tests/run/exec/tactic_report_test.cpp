@@ -24,6 +24,22 @@ TEST(TacticReport, IsSilentWhereEveryTacticIsTaken) {
   EXPECT_EQ(warning_of(tiny.plan, /*plain_kernels=*/false), "");
 }
 
+TEST(TacticReport, SaysWhatIsBetterAndWhyNot) {
+  TinyPlan tiny;
+  const plan::Instruction& linear = tiny.plan.program.instructions[3];
+  const std::string better = better_than(linear, "cpu.linear.plain");
+  const auto candidates = kernels::find_family("linear")->candidates(linear.desc);
+  ASSERT_GT(candidates.size(), 1u);
+  for (const kernels::Candidate& candidate : candidates) {
+    const bool before = candidate.name != "cpu.linear.plain";
+    EXPECT_EQ(better.find(candidate.name + " (") != std::string::npos, before) << better;
+    if (!candidate.verdict.supported) {
+      EXPECT_NE(better.find("(" + candidate.verdict.reason + ")"), std::string::npos) << better;
+    }
+  }
+  EXPECT_EQ(better_than(linear, candidates[0].name), "");
+}
+
 TEST(TacticReport, SumsWhatDiffersIntoOneLine) {
   TinyPlan tiny;
   tiny.plan.program.instructions[1].tactic = "cpu.embedding.future";
