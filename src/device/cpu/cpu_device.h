@@ -10,7 +10,7 @@ namespace kvern::device {
 
 struct CpuFeatures {
   bool avx2_fma = false;  // with F16C, as every processor that has both
-  bool avx512 = false;  // F, BW, DQ, VL
+  bool avx512 = false;    // F, BW, DQ, VL
   bool avx512_bf16 = false;
   bool avx512_vnni = false;
   bool avx512_vbmi = false;

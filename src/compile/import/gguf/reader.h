@@ -12,7 +12,7 @@
 namespace kvern::import::gguf {
 
 struct File {
-  std::string name;  // for messages
+  std::string name;                  // for messages
   std::span<const std::byte> bytes;  // the whole file
   uint32_t version = 0;
   Metadata metadata;
