@@ -51,7 +51,8 @@ kvern_status kvern_submit(kvern_engine* engine, const int32_t* prompt_ids, size_
                           int32_t max_new_tokens, kvern_context** context);
 
 /* Waits for the next token. *done becomes 1 when the answer ended: *id is then -1 and *text what
- * was still held back. *text may be "" while a character is incomplete. */
+ * was still held back. *text may be "" while a character is incomplete. An answer that failed, or
+ * found no KV page, ends with its status and message. */
 kvern_status kvern_next(kvern_context* context, int32_t* id, const char** text, int32_t* done);
 /* "stop", "length", "cancelled", …; "" while it runs. */
 const char* kvern_finish_reason(kvern_context* context);

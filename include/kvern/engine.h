@@ -19,8 +19,9 @@ struct EngineOptions {
   int32_t prefill_chunk_tokens = 0;  // prompt tokens per step; 0: the plan's max_tokens_per_step
   bool plain_kernels = false;        // the oracle: every op by its plain implementation; slow
   WeightsMemory weights_memory = WeightsMemory::kMap;
-  bool verify = false;       // compare the weights' sums before anything runs
-  bool prefix_cache = true;  // keep finished prompts' pages until others need them
+  bool verify = false;         // compare the weights' sums before anything runs
+  bool prefix_cache = true;    // keep finished prompts' pages until others need them
+  int32_t max_waiting = 1024;  // requests that have not begun; submit() refuses more
 };
 
 // What to generate.
@@ -128,9 +129,10 @@ class Engine {
   ~Engine();
 
   // Throws Error(kInvalidRequest) for ids outside the vocabulary, an empty prompt or one that does
-  // not fit the context length, sampling out of range.
+  // not fit the context length, sampling out of range, and where max_waiting requests wait.
   ExecutionContext submit(const Request& request);
-  // `count` answers to one prompt, with seeds seed, seed + 1, …; the prompt's pages are shared.
+  // `count` answers to one prompt, with seeds seed, seed + 1, …. The first computes the prompt, the
+  // others take its whole pages from the prefix cache; without that each computes its own.
   std::vector<ExecutionContext> submit(const Request& request, int32_t count);
   // What ExecutionContext::save wrote, of this very plan: Error(kInvalidArgument) for another
   // one's, Error(kNotFound | kIo | kInvalidPlan) for a damaged file. All or nothing.
@@ -138,7 +140,7 @@ class Engine {
   // Gives up every page that only the prefix cache holds.
   void flush_prefix_cache();
   EngineStats stats() const;
-  // Which implementation runs which instruction, and why not a better one: text, a line each.
+  // Which implementation runs which instruction, and why not the better ones: text, a line each.
   std::string implementations() const;
 
   class TextTools;

@@ -50,6 +50,14 @@ kvern_status status_of(Code code) {
   return KVERN_INTERNAL;
 }
 
+void keep_error(const char* message) noexcept {
+  try {
+    last_error = message;
+  } catch (...) {  // no memory for the words; the status still tells
+    last_error.clear();
+  }
+}
+
 // Runs `action`; no exception leaves it.
 template <class Action>
 kvern_status guarded(const Action& action) noexcept {
@@ -57,16 +65,16 @@ kvern_status guarded(const Action& action) noexcept {
     action();
     return KVERN_OK;
   } catch (const kvern::Error& error) {
-    last_error = error.what();
+    keep_error(error.what());
     return status_of(error.code());
   } catch (const std::bad_alloc&) {
-    last_error = "out of memory";
+    keep_error("out of memory");
     return KVERN_OUT_OF_MEMORY;
   } catch (const std::exception& error) {
-    last_error = error.what();
+    keep_error(error.what());
     return KVERN_INTERNAL;
   } catch (...) {
-    last_error = "an unknown exception";
+    keep_error("an unknown exception");
     return KVERN_INTERNAL;
   }
 }
@@ -150,7 +158,8 @@ kvern_status kvern_next(kvern_context* context, int32_t* id, const char** text, 
     *id = finished ? -1 : event.id;
     *text = context->text.c_str();
     *done = finished ? 1 : 0;
-    if (event.reason == kvern::FinishReason::kFailed) {
+    if (event.reason == kvern::FinishReason::kFailed ||
+        event.reason == kvern::FinishReason::kKvExhausted) {
       throw kvern::Error(event.code, event.message);
     }
   });
@@ -161,7 +170,7 @@ const char* kvern_finish_reason(kvern_context* context) {
 }
 
 void kvern_cancel(kvern_context* context) {
-  if (context != nullptr) context->context.cancel();
+  if (context != nullptr) guarded([&] { context->context.cancel(); });
 }
 
 void kvern_context_free(kvern_context* context) {

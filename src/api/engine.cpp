@@ -42,6 +42,7 @@ engine::EngineOptions options_of(const EngineOptions& options) {
                                                                       : exec::WeightsMemory::kMap;
   out.verify = options.verify;
   out.prefix_cache = options.prefix_cache;
+  out.max_waiting = options.max_waiting;
   return out;
 }
 
@@ -99,7 +100,8 @@ ExecutionContext::~ExecutionContext() = default;
 
 bool ExecutionContext::next(Event& event) {
   engine::Event from;
-  if (state_->generation == nullptr || !state_->generation->next(from)) return false;
+  const std::shared_ptr<engine::Generation> generation = state_->generation();
+  if (generation == nullptr || !generation->next(from)) return false;
   event = {};
   event.kind = kind_of(from.kind);
   event.id = from.id;
@@ -117,17 +119,19 @@ bool ExecutionContext::next(Event& event) {
 }
 
 void ExecutionContext::cancel() {
-  if (state_->generation != nullptr) state_->generation->cancel();
+  if (const auto generation = state_->generation()) generation->cancel();
 }
 
 std::vector<int32_t> ExecutionContext::ids() const {
-  return state_->generation == nullptr ? std::vector<int32_t>() : state_->generation->ids();
+  const std::shared_ptr<engine::Generation> generation = state_->generation();
+  return generation == nullptr ? std::vector<int32_t>() : generation->ids();
 }
 
 Timings ExecutionContext::timings() const {
   Timings out;
-  if (state_->generation == nullptr) return out;
-  const engine::Timings from = state_->generation->timings();
+  const std::shared_ptr<engine::Generation> generation = state_->generation();
+  if (generation == nullptr) return out;
+  const engine::Timings from = generation->timings();
   out.queue_ms = from.queue_ms;
   out.prefill_ms = from.prefill_ms;
   out.decode_ms = from.decode_ms;
@@ -164,8 +168,8 @@ ExecutionContext Engine::submit(const Request& request) {
   auto state = std::make_unique<ExecutionContext::State>();
   state->engine = state_->engine;
   if (request.keep_context) state->prompt_ids = request.prompt_ids;
-  state->generation = state_->engine->submit(spec_of(request));
-  state->kept = state->generation->kept();
+  state->set_generation(state_->engine->submit(spec_of(request)));
+  state->kept = state->generation()->kept();
   return ExecutionContext(std::move(state));
 }
 
@@ -225,7 +229,9 @@ EngineStats Engine::stats() const {
 std::string Engine::implementations() const {
   std::string out;
   for (const exec::InstructionInfo& i : state_->engine->instructions()) {
-    out += fmt::format("{:<32} {:<32} {}\n", i.source, i.implementation, i.numerics);
+    out += fmt::format("{:<32} {:<32} {}", i.source, i.implementation, i.numerics);
+    if (!i.better.empty()) out += "; not " + i.better;
+    out += '\n';
   }
   return out;
 }

@@ -10,7 +10,8 @@ void ExecutionContext::State::check_kept(const char* what) const {
     throw Error(Code::kInvalidRequest,
                 fmt::format("{}: the context is not kept; set keep_context in its request", what));
   }
-  if (generation != nullptr && !generation->ended()) {
+  const std::shared_ptr<engine::Generation> last = generation();
+  if (last != nullptr && !last->ended()) {
     throw Error(Code::kInvalidRequest,
                 fmt::format("{}: the answer has not ended; take its events or cancel it", what));
   }
@@ -27,7 +28,7 @@ std::shared_ptr<engine::Engine> ExecutionContext::State::live_engine(const char*
 std::vector<int32_t> ExecutionContext::State::ids() const {
   if (context_ids) return *context_ids;
   std::vector<int32_t> out = prompt_ids;
-  const std::vector<int32_t> answer = generation->ids();
+  const std::vector<int32_t> answer = generation()->ids();
   out.insert(out.end(), answer.begin(), answer.end());
   return out;
 }
@@ -47,12 +48,14 @@ void ExecutionContext::extend(const Request& request) {
   spec.prompt_ids = prompt_ids;
   spec.keep_context = true;
   engine->check(spec);
-  // No other reference stays: the pages are then written on without a copy.
-  spec.base = std::move(state_->kept);
+  // The last answer ends here, and its reference with it. Should the submission fail, the context
+  // is what it was: its tokens no longer come from that answer.
   state_->context_ids = std::move(context);
-  state_->generation.reset();
-  state_->generation = engine->submit(std::move(spec));
-  state_->kept = state_->generation->kept();
+  state_->set_generation(nullptr);
+  // No other reference stays: the pages are then written on without a copy.
+  std::shared_ptr<engine::Generation> generation = engine->submit(std::move(spec), state_->kept);
+  state_->kept = generation->kept();
+  state_->set_generation(std::move(generation));
   state_->prompt_ids = std::move(prompt_ids);
   state_->context_ids.reset();
 }

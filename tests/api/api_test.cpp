@@ -152,6 +152,14 @@ TEST_F(ApiTest, KeysChangeWithContentAndOptions) {
   EXPECT_NE(key, Builder().key(KVERN_TEST_DATA "/golden/tiny_llama_q.gguf"));
 }
 
+TEST_F(ApiTest, ImplementationsSayWhyNoBetterOneRuns) {
+  EngineOptions options;
+  options.plain_kernels = true;
+  const std::string text = Engine::load(plan(), options).implementations();
+  EXPECT_NE(text.find("cpu.linear.plain"), std::string::npos) << text;
+  EXPECT_NE(text.find("; not cpu.linear."), std::string::npos) << text;
+}
+
 TEST_F(ApiTest, FromC) {
   kvern_engine* engine = nullptr;
   ASSERT_EQ(kvern_engine_load(plan().c_str(), 1, &engine), KVERN_OK) << kvern_last_error();

@@ -71,6 +71,8 @@ struct Engine::State {
   const RequestLimits limits;
   const ContextShape context_shape;
   const bool prefix_cache;
+  const int32_t max_waiting;
+  const std::shared_ptr<std::atomic<int32_t>> waiting = std::make_shared<std::atomic<int32_t>>(0);
   const std::vector<exec::InstructionInfo> instructions;
   const std::vector<int32_t> model_stop_ids;
   const std::shared_ptr<const text::Tokenizer> tokenizer;
@@ -93,6 +95,7 @@ struct Engine::State {
       : limits(limits_of(parts)),
         context_shape(shape_of(parts)),
         prefix_cache(parts.prefix_cache),
+        max_waiting(parts.max_waiting),
         instructions(instructions_of(parts)),
         model_stop_ids(std::move(parts.model_stop_ids)),
         tokenizer(parts.tokenizer),
@@ -255,9 +258,7 @@ Engine::~Engine() = default;
 
 void Engine::check(const RequestSpec& spec) const {
   validate(spec, state_->limits);
-  if (spec.base != nullptr && !spec.base->belongs_to(*state_->inbox)) {
-    throw Error(Code::kInvalidRequest, "request: the kept context is another engine's");
-  }
+  check_base(spec.base.get());
   const std::scoped_lock lock(state_->stats_mutex);
   if (!state_->stats.healthy) {
     throw Error(state_->fault_code,
@@ -265,21 +266,39 @@ void Engine::check(const RequestSpec& spec) const {
   }
 }
 
+void Engine::check_base(const KeptHandle* base) const {
+  if (base == nullptr || base->belongs_to(*state_->inbox)) return;
+  throw Error(Code::kInvalidRequest, "request: the kept context is another engine's");
+}
+
 std::shared_ptr<Generation> Engine::submit(RequestSpec spec) {
-  check(spec);
-  if (!state_->prefix_cache) spec.use_prefix_cache = false;
   std::shared_ptr<const KeptHandle> base = std::move(spec.base);
+  return submit(std::move(spec), base);
+}
+
+std::shared_ptr<Generation> Engine::submit(RequestSpec spec,
+                                           std::shared_ptr<const KeptHandle>& base) {
+  check(spec);
+  check_base(base.get());
+  if (!state_->prefix_cache) spec.use_prefix_cache = false;
   std::vector<std::string> stop_strings = std::move(spec.stop_strings);
   sched::Request request = to_request(std::move(spec), state_->limits, state_->model_stop_ids);
   request.id = kv::SeqId(state_->next_seq.fetch_add(1));
-  auto generation = std::make_shared<GenerationState>(request.id, request.prompt_ids.size(),
-                                                      std::move(stop_strings), state_->inbox);
-  if (base != nullptr) request.base = base->seq();
-  request.base_use = std::move(base);
+  auto generation = std::make_shared<GenerationState>(
+      request.id, request.prompt_ids.size(), std::move(stop_strings), state_->inbox,
+      WaitingPlace(state_->waiting, state_->max_waiting));
   std::shared_ptr<const KeptHandle> kept;
   if (request.keep_context) kept = std::make_shared<KeptHandle>(request.id, state_->inbox);
   auto handle = std::make_shared<GenerationHandle>(generation, std::move(kept));
-  state_->inbox->submit({std::move(request), std::move(generation)});
+  if (base != nullptr) request.base = base->seq();
+  Inbox::Submitted submitted{std::move(request), std::move(generation)};
+  submitted.request.base_use = std::move(base);
+  try {
+    state_->inbox->submit(submitted);
+  } catch (...) {
+    base = std::static_pointer_cast<const KeptHandle>(std::move(submitted.request.base_use));
+    throw;
+  }
   return handle;
 }
 

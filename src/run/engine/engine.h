@@ -23,6 +23,8 @@
 
 namespace kvern::engine {
 
+inline constexpr int32_t kDefaultMaxWaiting = 1024;
+
 struct EngineOptions {
   int num_threads = 0;              // of the compute pool, the engine thread included; 0: all
   int64_t kv_capacity_tokens = 0;   // 0: every sequence at full length, half of free memory at most
@@ -31,9 +33,9 @@ struct EngineOptions {
   int32_t max_sequences = 0;         // 0: the profile's
   bool plain_kernels = false;
   exec::WeightsMemory weights_memory = exec::WeightsMemory::kMap;
-  bool verify = false;         // sums the weights before anything runs
-  bool deterministic = false;  // no meaning on the CPU, which always is
+  bool verify = false;  // sums the weights before anything runs
   bool prefix_cache = true;
+  int32_t max_waiting = kDefaultMaxWaiting;  // requests that have not begun
 };
 
 struct RequestSpec {
@@ -77,6 +79,7 @@ struct EngineParts {
   int64_t vocabulary_size = 0;
   int64_t max_context_length = 0;
   bool prefix_cache = true;
+  int32_t max_waiting = kDefaultMaxWaiting;
   std::string plan_name;  // these three: of saved contexts
   uint64_t plan_fingerprint = 0;
   uint64_t layout_hash = 0;
@@ -98,8 +101,11 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   // Throws Error(kInvalidRequest) for ids outside the vocabulary, a prompt that is empty or too
-  // long and sampling out of range; Error(kDevice | kInternal) when unhealthy.
+  // long, sampling out of range, and where max_waiting requests wait already; Error(kDevice |
+  // kInternal) when unhealthy.
   std::shared_ptr<Generation> submit(RequestSpec spec);
+  // spec.base is `base`, which is taken only when nothing is thrown.
+  std::shared_ptr<Generation> submit(RequestSpec spec, std::shared_ptr<const KeptHandle>& base);
 
   // Teacher-forced logits through normal steps: on_logits(position, logits [vocabulary]) for every
   // position of `rows` (ascending) in order, in the caller's thread. Throws as submit, and
@@ -129,6 +135,8 @@ class Engine {
   const text::Tokenizer* tokenizer() const;  // null when the plan has none
 
  private:
+  void check_base(const KeptHandle* base) const;
+
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -1,5 +1,7 @@
 #include "run/engine/generation_state.h"
 
+#include <fmt/format.h>
+
 #include <new>
 #include <utility>
 
@@ -25,18 +27,30 @@ double Timings::decode_tokens_per_s() const {
   return per_second(answer_tokens - 1, decode_ms);
 }
 
+WaitingPlace::WaitingPlace(std::shared_ptr<std::atomic<int32_t>> taken, int32_t most)
+    : taken_(std::move(taken)) {
+  if (taken_->fetch_add(1) < most) return;
+  leave();
+  throw Error(Code::kInvalidRequest,
+              fmt::format("engine: {} requests wait already, as many as max_waiting allows; submit "
+                          "again when some of them have begun",
+                          most));
+}
+
 GenerationState::GenerationState(kv::SeqId seq, size_t prompt_tokens,
                                  std::vector<std::string> stop_strings,
-                                 std::shared_ptr<Inbox> inbox)
+                                 std::shared_ptr<Inbox> inbox, WaitingPlace place)
     : seq_(seq),
       stop_strings_(std::move(stop_strings)),
       inbox_(std::move(inbox)),
+      place_(std::move(place)),
       prompt_tokens_(prompt_tokens),
       submitted_(Clock::now()) {}
 
 void GenerationState::note_started(Clock::time_point at, int64_t cached_tokens) {
   const std::scoped_lock lock(mutex_);
   if (started_ != Clock::time_point()) return;
+  place_.leave();
   started_ = at;
   cached_tokens_ = cached_tokens;
 }
@@ -58,6 +72,7 @@ void GenerationState::push(Event event) {
     const std::scoped_lock lock(mutex_);
     if (complete_) return;
     complete_ = event.kind == EventKind::kFinished || event.kind == EventKind::kFailed;
+    if (complete_) place_.leave();
     events_.push_back(std::move(event));
   }
   pushed_.notify_one();
@@ -68,6 +83,7 @@ void GenerationState::fail(Code code, const char* message) noexcept {
     const std::scoped_lock lock(mutex_);
     if (complete_) return;
     complete_ = true;
+    place_.leave();
     try {
       Event event;
       event.kind = EventKind::kFailed;
@@ -110,16 +126,27 @@ bool GenerationState::next(Event& event) {
     if (resume) paused_ = false;
   }
   // The engine thread reads the state of that moment, so that crossing messages do no harm.
-  if (resume) inbox_->flow_changed(seq_);
+  if (!resume) return true;
+  try {
+    inbox_->flow_changed(seq_);
+  } catch (const std::bad_alloc&) {  // the next event tries again
+    const std::scoped_lock lock(mutex_);
+    paused_ = true;
+  }
   return true;
 }
 
-void GenerationState::cancel() {
+// Destructors call it. Without memory for the word the answer runs to its own end, unread: it is
+// paused when its queue is full, and then gives its pages to whoever needs them.
+void GenerationState::cancel() noexcept {
   {
     const std::scoped_lock lock(mutex_);
     if (complete_) return;
   }
-  inbox_->finish(seq_, FinishReason::kCancelled);
+  try {
+    inbox_->finish(seq_, FinishReason::kCancelled);
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 std::vector<int32_t> GenerationState::ids() const {

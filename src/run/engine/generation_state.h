@@ -1,6 +1,7 @@
 // What a generation's consumer, the text thread and the engine thread share.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -14,10 +15,26 @@ namespace kvern::engine {
 
 using Clock = std::chrono::steady_clock;
 
+// One of the engine's max_waiting places, until the request begins or ends.
+class WaitingPlace {
+ public:
+  // Throws Error(kInvalidRequest) when `most` are taken.
+  WaitingPlace(std::shared_ptr<std::atomic<int32_t>> taken, int32_t most);
+  WaitingPlace(WaitingPlace&&) noexcept = default;
+  ~WaitingPlace() { leave(); }
+  void leave() noexcept {
+    if (taken_ != nullptr) taken_->fetch_sub(1);
+    taken_.reset();
+  }
+
+ private:
+  std::shared_ptr<std::atomic<int32_t>> taken_;
+};
+
 class GenerationState {
  public:
   GenerationState(kv::SeqId seq, size_t prompt_tokens, std::vector<std::string> stop_strings,
-                  std::shared_ptr<Inbox> inbox);
+                  std::shared_ptr<Inbox> inbox, WaitingPlace place);
 
   kv::SeqId seq() const { return seq_; }
   const std::vector<std::string>& stop_strings() const { return stop_strings_; }
@@ -38,7 +55,7 @@ class GenerationState {
 
   // By the consumer.
   bool next(Event& event);
-  void cancel();
+  void cancel() noexcept;
   std::vector<int32_t> ids() const;
   Timings timings() const;
   bool ended() const;
@@ -55,6 +72,7 @@ class GenerationState {
   const std::shared_ptr<Inbox> inbox_;
 
   mutable std::mutex mutex_;
+  WaitingPlace place_;
   std::condition_variable pushed_;
   std::deque<Event> events_;
   int in_flight_ = 0;  // posted, not yet taken

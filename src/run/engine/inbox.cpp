@@ -1,5 +1,6 @@
 #include "run/engine/inbox.h"
 
+#include <new>
 #include <utility>
 
 namespace kvern::engine {
@@ -16,7 +17,7 @@ bool Inbox::change(Change change_content) {
   return true;
 }
 
-void Inbox::submit(Submitted submitted) {
+void Inbox::submit(Submitted& submitted) {
   change([&](Content& content) { content.submitted.push_back(std::move(submitted)); });
 }
 
@@ -28,8 +29,11 @@ void Inbox::flow_changed(kv::SeqId seq) {
   change([&](Content& content) { content.flow.push_back(seq); });
 }
 
-void Inbox::drop_context(kv::SeqId seq) {
-  change([&](Content& content) { content.dropped.push_back(seq); });
+void Inbox::drop_context(kv::SeqId seq) noexcept {
+  try {
+    change([&](Content& content) { content.dropped.push_back(seq); });
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 bool Inbox::post_command(std::function<void()> command) {

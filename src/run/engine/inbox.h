@@ -41,10 +41,12 @@ class Inbox {
 
   enum class Wait : uint8_t { kNo, kYes };
 
-  void submit(Submitted submitted);
+  // Takes `submitted` unless it throws.
+  void submit(Submitted& submitted);
   void finish(kv::SeqId seq, sched::FinishReason reason);
   void flow_changed(kv::SeqId seq);
-  void drop_context(kv::SeqId seq);
+  // Destructors call it. Without memory for the word the context stays until others need its pages.
+  void drop_context(kv::SeqId seq) noexcept;
   // False when the engine has ended: it will not be run.
   bool post_command(std::function<void()> command);
   void report_fault(const std::string& what);

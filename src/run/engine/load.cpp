@@ -27,6 +27,11 @@ int32_t pick(const char* name, int64_t asked, int64_t from_profile) {
   return static_cast<int32_t>(asked == 0 ? from_profile : asked);
 }
 
+int32_t pick_max_waiting(int32_t asked) {
+  if (asked >= 1) return asked;
+  throw Error(Code::kInvalidArgument, fmt::format("engine: max_waiting is {}; at least 1", asked));
+}
+
 sched::SchedulerOptions scheduler_options(const plan::Plan& plan, const EngineOptions& options) {
   sched::SchedulerOptions out;
   out.max_tokens_per_step =
@@ -69,12 +74,12 @@ KvCost kv_cost(const plan::Plan& plan, int32_t max_sequences, int32_t chunk_toke
 // Tokens of KV memory: as asked; else every sequence at full length, in half of memory at most.
 int64_t capacity_tokens(const plan::Plan& plan, const EngineOptions& options, int32_t max_sequences,
                         int32_t chunk_tokens) {
-  const int64_t memory = physical_memory_bytes();
+  const int64_t memory = grantable_memory_bytes();
   const auto [token_bytes, window_bytes] = kv_cost(plan, max_sequences, chunk_tokens);
   if (options.kv_capacity_tokens < 0 || options.kv_capacity_tokens > memory / token_bytes) {
     throw Error(Code::kOutOfMemory,
-                fmt::format("engine: {} tokens of KV capacity need {} bytes each; this machine has "
-                            "{} bytes. Ask for fewer",
+                fmt::format("engine: {} tokens of KV capacity need {} bytes each; this machine and "
+                            "the limits of this process leave {} bytes. Ask for fewer",
                             options.kv_capacity_tokens, token_bytes, memory));
   }
   if (options.kv_capacity_tokens > 0) return options.kv_capacity_tokens;
@@ -123,6 +128,7 @@ EngineParts load_parts(std::shared_ptr<const plan::PlanFile> file, const EngineO
   parts.vocabulary_size = plan.vocabulary_size;
   parts.max_context_length = plan.profile.context_length.max;
   parts.prefix_cache = options.prefix_cache;
+  parts.max_waiting = pick_max_waiting(options.max_waiting);
   parts.plan_name = plan.model_name.empty() ? plan.family : plan.model_name;
   parts.plan_fingerprint = file->fingerprint();
   parts.layout_hash = plan.kv_layout.hash();

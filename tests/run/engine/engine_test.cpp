@@ -4,8 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <mutex>
 #include <thread>
 
+#include "run/engine/kept_handle.h"
 #include "tests/run/engine/fake_engine.h"
 
 namespace kvern::engine {
@@ -198,6 +201,47 @@ TEST(Engine, SlowConsumersKeepNobodyWaiting) {
     fake.engine->wait_idle();
     expect_all_pages_free(*fake.engine);
   }
+}
+
+// One step stands still: what comes meanwhile waits, as far as there are places.
+TEST(Engine, MoreThanMayWaitAreRefusedByName) {
+  FakeEngine fake = make_fake_engine(64, nullptr, {}, /*max_waiting=*/2);
+  RequestSpec first = spec_of({1, 2}, 3);
+  first.keep_context = true;
+  std::shared_ptr<const KeptHandle> base;
+  {
+    const auto generation = fake.engine->submit(first);
+    drain(*generation);
+    base = generation->kept();
+  }
+  std::mutex gate;
+  std::unique_lock closed(gate);
+  std::atomic<bool> stands = false;
+  fake.executor->on_run = [&](const step::StepBatch&) {
+    stands = true;
+    const std::scoped_lock wait(gate);
+  };
+  std::vector<std::shared_ptr<Generation>> taken = {fake.engine->submit(spec_of({7}, 2))};
+  while (!stands) std::this_thread::yield();
+  // The one that runs is told of when its step ends: until then it has one of the places.
+  taken.push_back(fake.engine->submit(spec_of({8}, 2)));
+  try {
+    fake.engine->submit(spec_of({1, 2}, 3), base);
+    ADD_FAILURE() << "was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::kInvalidRequest);
+    EXPECT_NE(std::string(error.what()).find("max_waiting"), std::string::npos) << error.what();
+  }
+  ASSERT_NE(base, nullptr);  // what was refused has taken nothing
+  closed.unlock();
+  for (const auto& generation : taken) {
+    EXPECT_EQ(drain(*generation).finish_reason, FinishReason::kLength);
+  }
+  fake.engine->wait_idle();
+  const auto again = fake.engine->submit(spec_of({1, 2, 9}, 3), base);
+  EXPECT_EQ(base, nullptr);
+  EXPECT_EQ(drain(*again).finish_reason, FinishReason::kLength);
+  EXPECT_EQ(again->timings().cached_tokens, 2);
 }
 
 TEST(Engine, ShutsDownUnderLoad) {

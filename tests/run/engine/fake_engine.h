@@ -34,8 +34,10 @@ struct FakeEngine {
 
 inline FakeEngine make_fake_engine(int32_t num_pages = 64,
                                    std::shared_ptr<const text::Tokenizer> tokenizer = nullptr,
-                                   std::vector<kv::GroupConfig> groups = {}) {
+                                   std::vector<kv::GroupConfig> groups = {},
+                                   int32_t max_waiting = kDefaultMaxWaiting) {
   EngineParts parts;
+  parts.max_waiting = max_waiting;
   parts.kv_groups = std::move(groups);
   if (parts.kv_groups.empty()) parts.kv_groups = {{num_pages, 4, 0}, {num_pages, 16, 0}};
   auto executor =
