@@ -243,6 +243,53 @@ TEST_P(Matrix, SavedAndRestored) {
   expect_no_page_lost(to);
 }
 
+// Eight at once that part from one restored and one kept context, in a pool that holds two of them.
+TEST_P(Matrix, RestoredAndForkedInATightBatch) {
+  constexpr int32_t kTokens = 40;
+  const std::string path = ::testing::TempDir() + "run_engine_matrix_" + GetParam().name + "_8.kvc";
+  const Ids begin(prompts_[3].begin(), prompts_[3].begin() + 20);
+  Engine from(file_, {});
+  RequestSpec first = spec_of(begin, 1);
+  first.keep_context = true;
+  const auto trunk = from.submit(first);
+  answer_of(*trunk);
+  from.save_context(*trunk->kept(), begin, path);
+  for (const bool cached : {false, true}) {
+    SCOPED_TRACE(cached);
+    EngineOptions options;
+    options.max_sequences = 8;
+    options.kv_capacity_tokens = 72;
+    options.prefill_chunk_tokens = 7;
+    options.prefix_cache = cached;
+    Engine to(file_, options);
+    const auto kept = to.submit(first);
+    answer_of(*kept);
+    RestoredContext restored = to.restore_context(path);
+    std::vector<std::shared_ptr<Generation>> generations;
+    for (int32_t i = 0; i < 8; ++i) {
+      RequestSpec spec = spec_of(begin, kTokens);
+      spec.prompt_ids.push_back(i);
+      spec.base = i % 2 == 0 ? restored.kept : kept->kept();
+      generations.push_back(to.submit(std::move(spec)));
+    }
+    restored.kept.reset();
+    int64_t reused = 0;
+    std::vector<Ids> got;
+    for (const auto& generation : generations) {
+      got.push_back(answer_of(*generation));
+      reused += generation->timings().cached_tokens;
+    }
+    EXPECT_GT(to.stats().scheduler.preemptions, 0);
+    EXPECT_GT(reused, 0);
+    for (int32_t i = 0; i < 8; ++i) {
+      RequestSpec alone = spec_of(begin, kTokens);
+      alone.prompt_ids.push_back(i);
+      alone.use_prefix_cache = false;
+      EXPECT_EQ(got[static_cast<size_t>(i)], answer_of(*from.submit(std::move(alone)))) << i;
+    }
+  }
+}
+
 class MatrixOfPlans : public Matrix {};
 
 TEST_P(MatrixOfPlans, AContextOfAnotherPlanIsRefused) {

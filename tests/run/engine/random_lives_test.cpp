@@ -26,7 +26,7 @@ std::shared_ptr<const text::Tokenizer> letters() {
 struct Live {
   std::shared_ptr<Generation> generation;
   Ids prompt;
-  bool kept = false;
+  bool kept = false, prompt_logprobs = false, logprobs = false;
 };
 
 struct Context {
@@ -34,10 +34,13 @@ struct Context {
   Ids ids;
 };
 
+constexpr int32_t kPages = 40, kPageTokens = 4;
+
 class Crowd {
  public:
   explicit Crowd(uint32_t seed)
-      : random_(seed), fake_(make_fake_engine(0, letters(), {{40, 4, 0}, {46, 4, 24}})) {}
+      : random_(seed),
+        fake_(make_fake_engine(0, letters(), {{kPages, kPageTokens, 0}, {46, 4, 24}})) {}
 
   void act(int count) {
     for (int i = 0; i < count; ++i) act();
@@ -56,7 +59,7 @@ class Crowd {
 
   int64_t preemptions() const { return fake_.engine->stats().scheduler.preemptions; }
   int64_t hits() const { return fake_.engine->stats().scheduler.prefix_hit_tokens; }
-  int finished = 0, extended = 0, forked = 0, restored = 0;
+  int finished = 0, extended = 0, forked = 0, restored = 0, exhausted = 0;
 
  private:
   size_t pick(size_t below) { return random_() % below; }
@@ -99,11 +102,19 @@ class Crowd {
     for (size_t n = 1 + pick(30); n-- > 0;) {
       spec.prompt_ids.push_back(static_cast<int32_t>(pick(kFakeVocabulary)));
     }
+    if (pick(50) == 0) {  // outgrows the pool
+      spec.base = nullptr;
+      spec.prompt_ids.assign((kPages - 3) * kPageTokens, static_cast<int32_t>(pick(3)));
+      spec.max_new_tokens = 40;
+    }
     if (pick(4) == 0) spec.stop_ids = {static_cast<int32_t>(pick(kFakeVocabulary))};
     if (pick(4) == 0) spec.stop_strings = {std::string(1, static_cast<char>('0' + pick(50)))};
     spec.use_prefix_cache = pick(5) > 0;
     spec.keep_context = pick(2) == 0;
-    Live live{nullptr, spec.prompt_ids, spec.keep_context};
+    spec.prompt_logprobs = pick(6) == 0;
+    spec.num_logprobs = static_cast<int32_t>(pick(2)) - 1;
+    Live live{nullptr, spec.prompt_ids, spec.keep_context, spec.prompt_logprobs,
+              spec.num_logprobs >= 0};
     live.generation = fake_.engine->submit(std::move(spec));
     live_.push_back(std::move(live));
   }
@@ -132,18 +143,47 @@ class Crowd {
     ++restored;
   }
 
+  // Every log-probability that was asked for comes once, with its token.
+  Event take_events(const Live& live) {
+    Event event;
+    size_t told = 1;
+    while (live.generation->next(event)) {
+      if (event.kind == EventKind::kToken) {
+        EXPECT_EQ(event.logprobs.size(), live.logprobs ? 1u : 0u);
+        if (live.logprobs) {
+          EXPECT_EQ(event.logprobs[0].token.id, event.id);
+        }
+      }
+      if (event.kind != EventKind::kPromptLogprobs) continue;
+      EXPECT_EQ(static_cast<size_t>(event.first_position), told);
+      for (const TokenLogprobs& one : event.logprobs) {
+        EXPECT_EQ(one.token.id, live.prompt.at(told));
+        EXPECT_EQ(one.token.logprob, -static_cast<float>(told++));
+      }
+    }
+    if (event.finish_reason == FinishReason::kLength) {
+      EXPECT_EQ(told, live.prompt_logprobs ? live.prompt.size() : 1u);
+    }
+    return event;
+  }
+
   void finish() {
     Live live = std::move(live_.front());
     live_.pop_front();
-    const Event last = drain(*live.generation);
+    const Event last = take_events(live);
     ASSERT_NE(last.finish_reason, FinishReason::kFailed) << last.message;
     const Ids answer = live.generation->ids();
     ASSERT_EQ(answer, fake_answer(live.prompt, static_cast<int>(answer.size())));
     ++finished;
+    if (last.finish_reason == FinishReason::kKvExhausted) {
+      ++exhausted;
+      // Alone in the pool it does not fit either, but for the copy of a shared last page.
+      EXPECT_GT(live.prompt.size() + answer.size(), (kPages - 1) * kPageTokens);
+    }
     if (!live.kept || last.finish_reason == FinishReason::kKvExhausted) return;
     Ids ids = live.prompt;
     ids.insert(ids.end(), answer.begin(), answer.end());
-    if (ids.size() < 100) contexts_.push_back({live.generation->kept(), std::move(ids)});
+    if (ids.size() < 125) contexts_.push_back({live.generation->kept(), std::move(ids)});
     if (contexts_.size() > 6) contexts_.pop_front();
   }
 
@@ -154,7 +194,7 @@ class Crowd {
 };
 
 TEST(RandomLives, NoPageIsLostAndEveryAnswerIsRight) {
-  int finished = 0, extended = 0, forked = 0, restored = 0;
+  int finished = 0, extended = 0, forked = 0, restored = 0, exhausted = 0;
   int64_t preemptions = 0, hits = 0;
   for (uint32_t seed = 0; seed < 5 && !HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
@@ -165,6 +205,7 @@ TEST(RandomLives, NoPageIsLostAndEveryAnswerIsRight) {
     extended += crowd.extended;
     forked += crowd.forked;
     restored += crowd.restored;
+    exhausted += crowd.exhausted;
     preemptions += crowd.preemptions();
     hits += crowd.hits();
   }
@@ -173,6 +214,7 @@ TEST(RandomLives, NoPageIsLostAndEveryAnswerIsRight) {
   EXPECT_GT(extended, 100);
   EXPECT_GT(forked, 100);
   EXPECT_GT(restored, 20);
+  EXPECT_GT(exhausted, 2);
   EXPECT_GT(preemptions, 20);
   EXPECT_GT(hits, 1000);
 }

@@ -210,7 +210,9 @@ class Life {
       if (event.kind == EventKind::kToken) {
         outcome.tokens.push_back(event.token);
         ASSERT_EQ(event.logprobs.size(), outcome.logprobs ? 1u : 0u);
-        if (outcome.logprobs) EXPECT_EQ(event.logprobs[0].token.id, event.token);
+        if (outcome.logprobs) {
+          EXPECT_EQ(event.logprobs[0].token.id, event.token);
+        }
       }
       if (event.kind == EventKind::kPromptLogprobs) {
         ASSERT_EQ(event.first_row, ++outcome.told);
