@@ -2,10 +2,45 @@
 
 #include <fmt/format.h>
 
+#include <vector>
+
 #include "base/json_events.h"
 
 namespace kvern {
 namespace {
+
+// A Json object searches all its keys for each that is added: these bound what that can cost.
+constexpr size_t kMaxKeys = 4096;
+constexpr size_t kMaxKeysInAll = 1 << 18;
+
+// Counts while a text is parsed.
+class Limits {
+ public:
+  Limits(std::string_view what, Code code, int max_depth)
+      : what_(what), code_(code), max_depth_(max_depth) {}
+
+  void meet(int depth, Json::parse_event_t event) {
+    if (depth > max_depth_) fail(fmt::format("nested deeper than {}", max_depth_));
+    using Event = Json::parse_event_t;
+    if (event == Event::object_start) keys_.push_back(0);
+    if (event == Event::object_end) keys_.pop_back();
+    if (event != Event::key) return;
+    if (++keys_.back() > kMaxKeys)
+      fail(fmt::format("with an object of more than {} keys", kMaxKeys));
+    if (++keys_in_all_ > kMaxKeysInAll) fail(fmt::format("of more than {} keys", kMaxKeysInAll));
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& problem) const {
+    throw Error(code_, fmt::format("{}: JSON {}", what_, problem));
+  }
+
+  std::string_view what_;
+  Code code_;
+  int max_depth_;
+  std::vector<size_t> keys_;  // of the open objects
+  size_t keys_in_all_ = 0;
+};
 
 // nlohmann's SAX interface, passed on.
 class EventSource {
@@ -42,11 +77,10 @@ class EventSource {
 }  // namespace
 
 Json parse_json(std::string_view text, std::string_view what, Code code, int max_depth) {
+  Limits limits(what, code, max_depth);
   try {
-    return Json::parse(text, [&](int depth, Json::parse_event_t, Json&) {
-      if (depth > max_depth) {
-        throw Error(code, fmt::format("{}: JSON nested deeper than {}", what, max_depth));
-      }
+    return Json::parse(text, [&](int depth, Json::parse_event_t event, Json&) {
+      limits.meet(depth, event);
       return true;
     });
   } catch (const Json::parse_error& error) {

@@ -12,7 +12,8 @@ namespace kvern {
 
 using Json = nlohmann::ordered_json;
 
-// Throws Error(code) naming `what`; texts nested deeper than `max_depth` are refused.
+// Throws Error(code) naming `what`; texts nested deeper than `max_depth` are refused, and those
+// with more than 4,096 keys in an object or 2^18 in all (base/json_events.h takes any number).
 Json parse_json(std::string_view text, std::string_view what, Code code, int max_depth = 64);
 
 // UTF-8 with invalid bytes replaced, so that model output can always be printed.

@@ -35,5 +35,23 @@ TEST(Json, BrokenUtf8IsReplacedAndNotThrown) {
   EXPECT_EQ(dump_json(Json("a\xff")), "\"a\xef\xbf\xbd\"");
 }
 
+std::string object_of(size_t num_keys) {
+  std::string out = "{";
+  for (size_t i = 0; i < num_keys; ++i) {
+    out += (i == 0 ? "\"" : ",\"") + std::to_string(i) + "\":{\"a\":0}";
+  }
+  return out + "}";
+}
+
+TEST(Json, KeysAreCapped) {
+  EXPECT_NO_THROW(parse_json(object_of(4096), "test", Code::kInvalidModel));
+  // Inner objects of one key each do not count for the outer one, and the other way round.
+  EXPECT_THROW(parse_json(object_of(4097), "test", Code::kInvalidModel), Error);
+  std::string list = "[" + object_of(4000);
+  for (int i = 1; i < 32; ++i) list += "," + object_of(4000);
+  EXPECT_NO_THROW(parse_json(list + "]", "test", Code::kInvalidModel));
+  EXPECT_THROW(parse_json(list + "," + object_of(4000) + "]", "test", Code::kInvalidModel), Error);
+}
+
 }  // namespace
 }  // namespace kvern

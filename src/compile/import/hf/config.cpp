@@ -171,12 +171,6 @@ const Json* Config::find(const std::string& key) const {
   return &*found;
 }
 
-std::vector<std::string> Config::keys() const {
-  std::vector<std::string> out;
-  for (const auto& [key, value] : node_->object->items()) out.push_back(key);
-  return out;
-}
-
 bool Config::has(const std::string& key) const {
   const auto found = node_->object->find(key);
   return found != node_->object->end() && !found->is_null();

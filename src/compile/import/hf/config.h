@@ -27,8 +27,6 @@ class Config {
   // `text`: the file's bytes, an object. `file`: as messages name it.
   static Config parse(std::string_view text, const std::string& file);
 
-  // In the order of the file.
-  std::vector<std::string> keys() const;
   bool has(const std::string& key) const;  // and is not null
   bool is_null(const std::string& key) const;
   std::optional<int64_t> find_integer(const std::string& key) const;

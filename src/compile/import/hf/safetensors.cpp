@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <unordered_set>
 
 #include "base/checked.h"
 #include "compile/import/hf/config.h"
+#include "compile/import/hf/safetensors_header.h"
 
 namespace kvern::import::hf {
 namespace {
@@ -15,7 +17,7 @@ namespace {
 constexpr uint64_t kLengthBytes = 8;
 // The format's own limit.
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
-constexpr size_t kMaxDims = 8;
+constexpr size_t kMaxDims = kMaxHeaderList;
 
 struct Type {
   const char* name;
@@ -55,25 +57,25 @@ struct Reader {
     fail(file, fmt::format("tensor '{}' {}", name.substr(0, 120), problem));
   }
 
-  const Type& type(const std::string& name, const Config& entry) const {
-    const std::string dtype = entry.string_or("dtype", "");
+  const Type& type(const HeaderEntry& entry) const {
+    const std::string dtype = entry.dtype.value_or("");
     for (const Type& each : kTypes) {
       if (dtype == each.name) return each;
     }
-    fail_tensor(name, fmt::format("has dtype '{}', which safetensors does not define",
-                                  dtype.substr(0, 20)));
+    fail_tensor(entry.name, fmt::format("has dtype '{}', which safetensors does not define",
+                                        dtype.substr(0, 20)));
   }
 
-  Shape shape(const std::string& name, const Config& entry) const {
-    const auto dims = entry.find_integers("shape");
+  Shape shape(const HeaderEntry& entry) const {
+    const auto& dims = entry.shape;
     if (!dims || dims->size() > kMaxDims) {
-      fail_tensor(name, fmt::format("has no shape of up to {} dimensions", kMaxDims));
+      fail_tensor(entry.name, fmt::format("has no shape of up to {} dimensions", kMaxDims));
     }
     uint64_t elements = 1;
     for (const int64_t dim : *dims) {
       const auto product = checked_mul(elements, static_cast<uint64_t>(dim));
       if (dim < 1 || !product || *product > uint64_t{INT64_MAX}) {
-        fail_tensor(name, fmt::format("has dimension {}, which no tensor can have", dim));
+        fail_tensor(entry.name, fmt::format("has dimension {}, which no tensor can have", dim));
       }
       elements = *product;
     }
@@ -81,8 +83,8 @@ struct Reader {
   }
 
   // Fills offset and bytes.
-  void place(const Config& entry, const Type& type, ir::WeightSource& tensor) const {
-    const auto offsets = entry.find_integers("data_offsets");
+  void place(const HeaderEntry& entry, const Type& type, ir::WeightSource& tensor) const {
+    const auto& offsets = entry.data_offsets;
     if (!offsets || offsets->size() != 2 || (*offsets)[0] < 0 || (*offsets)[1] < (*offsets)[0]) {
       fail_tensor(tensor.name, "has no data_offsets from one byte to a later one");
     }
@@ -103,12 +105,12 @@ struct Reader {
     tensor.bytes = length;
   }
 
-  ir::WeightSource tensor(const std::string& name, const Config& entry, const Type& type) const {
+  ir::WeightSource tensor(const HeaderEntry& entry, const Type& type) const {
     ir::WeightSource out;
-    out.name = name;
+    out.name = entry.name;
     out.file = file_index;
     out.type = type.source.value_or(ir::SourceType::kF32);
-    out.shape = shape(name, entry);
+    out.shape = shape(entry);
     place(entry, type, out);
     return out;
   }
@@ -131,8 +133,7 @@ uint64_t header_bytes(std::span<const std::byte> bytes, const std::string& file)
   return length;
 }
 
-// Tensors fill the data one after the other: what overlaps or leaves a gap is damage. A name given
-// twice leaves a gap too, since the header keeps one of them.
+// Tensors fill the data one after the other: what overlaps or leaves a gap is damage.
 void check_cover(const Reader& reader, const SafetensorsFile& file) {
   std::vector<const ir::WeightSource*> all;
   for (const auto* list : {&file.tensors, &file.foreign}) {
@@ -164,15 +165,14 @@ SafetensorsFile read_safetensors(std::span<const std::byte> bytes, const std::st
                                  int32_t file_index) {
   const uint64_t length = header_bytes(bytes, name);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, length);
-  const Config header = Config::parse(text, name);
+  const std::vector<HeaderEntry> header = read_safetensors_header(text, name);
   const Reader reader{bytes, name, file_index, kLengthBytes + length};
   SafetensorsFile out;
-  for (const std::string& key : header.keys()) {
-    if (key == "__metadata__") continue;
-    const auto entry = header.find_object(key);
-    if (key.empty() || !entry) reader.fail_tensor(key, "has no description");
-    const Type& type = reader.type(key, *entry);
-    ir::WeightSource tensor = reader.tensor(key, *entry, type);
+  std::unordered_set<std::string_view> names;
+  for (const HeaderEntry& entry : header) {
+    if (!names.insert(entry.name).second) reader.fail_tensor(entry.name, "is described twice");
+    const Type& type = reader.type(entry);
+    ir::WeightSource tensor = reader.tensor(entry, type);
     if (!type.source) out.foreign_types.emplace_back(type.name);
     (type.source ? out.tensors : out.foreign).push_back(std::move(tensor));
   }
