@@ -43,7 +43,8 @@ void write_all(int fd, std::span<const std::byte> bytes, const std::string& path
 }  // namespace
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
-  const FdCloser file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  // Without O_NONBLOCK the opening of a pipe would wait for somebody who writes into it.
+  const FdCloser file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   if (file.fd < 0) fail_io(path, "open");
   struct stat info {};
   if (::fstat(file.fd, &info) != 0) fail_io(path, "inspect");

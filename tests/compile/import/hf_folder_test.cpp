@@ -1,6 +1,7 @@
 // Folders: one file or shards, and that no name leads out of them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "compile/import/hf/join_tokenizer.h"
 #include "compile/import/import.h"
@@ -47,7 +48,7 @@ TEST(HfFolder, OneFileAndShardsGiveTheSameModel) {
   single.write("model.safetensors", llama_tensors().bytes());
   single.write("generation_config.json", R"({"eos_token_id": [3, 2]})");
   const ImportedModel one = load(single.path.string());
-  EXPECT_EQ(one.stop_ids, (std::vector<int32_t>{2, 3}));
+  EXPECT_EQ(one.stop_ids, (std::vector<int32_t>{3, 2}));
   EXPECT_EQ(one.name, single.path.filename());
   EXPECT_EQ(one.source_hash.size(), 16u);
   EXPECT_THAT(one.warnings, testing::ElementsAre(HasSubstr("no tokenizer")));
@@ -149,6 +150,34 @@ TEST(HfFolder, ASafetensorsFileAloneSaysWhatToGive) {
   const TestFolder folder("alone");
   folder.write("model.safetensors", llama_tensors().bytes());
   EXPECT_THAT(outcome(folder.path / "model.safetensors"), HasSubstr("give the folder it lies in"));
+}
+
+// Opened for reading, a pipe would wait for its writer; a link may lead anywhere.
+TEST(HfFolder, OnlyRegularFilesInsideAreOpened) {
+  const TestFolder outside("folder_outside");
+  outside.write("secret.json", "{}");
+  for (const char* file : {"config.json", "generation_config.json", "tokenizer_config.json"}) {
+    for (const bool pipe : {true, false}) {
+      const TestFolder folder("folder_kinds");
+      folder.write("config.json", llama_config().dump());
+      folder.write("model.safetensors", llama_tensors().bytes());
+      folder.write("tokenizer.json", "{}");
+      const std::filesystem::path path = folder.path / file;
+      std::filesystem::remove(path);
+      if (pipe) {
+        ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+      } else {
+        std::filesystem::create_symlink(outside.path / "secret.json", path);
+      }
+      try {
+        import_folder(folder.path.string(), {});
+        ADD_FAILURE() << file << " was read";
+      } catch (const Error& error) {
+        EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr(file),
+                                                 testing::HasSubstr(pipe ? "regular" : "out of")));
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "base/json_events.h"
 #include "compile/import/hf/config.h"
 #include "compile/import/hf/safetensors.h"
 
@@ -38,8 +39,10 @@ std::string contained(const std::string& folder, const std::string& name) {
   }
   if (inside(path, root)) return path.string();
   const fs::path snapshots = root.parent_path();
-  if (snapshots.filename() == "snapshots" && inside(path, snapshots.parent_path() / "blobs") &&
-      fs::path(name).filename() == name) {
+  const fs::path given(name);
+  const bool plain = given.filename() == given || given.parent_path() == kTemplateFolder;
+  if (plain && snapshots.filename() == "snapshots" &&
+      inside(path, snapshots.parent_path() / "blobs")) {
     return path.string();
   }
   fail(folder, fmt::format("{} leads out of the folder; a model's files must lie inside it",
@@ -72,6 +75,52 @@ void add_file(const std::string& folder, const std::string& name, WeightFiles& t
   std::ranges::move(read.foreign_types, std::back_inserter(to.foreign_types));
 }
 
+// weight_map of an index, whatever else it holds.
+class WeightMap : public JsonEvents {
+ public:
+  explicit WeightMap(const std::string& file) : file_(file) {}
+
+  void null() override { other(); }
+  void boolean(bool) override { other(); }
+  void integer(int64_t) override { other(); }
+  void unsigned_integer(uint64_t) override { other(); }
+  void real(double) override { other(); }
+  void string(std::string value) override {
+    if (!inside() || value.empty()) return other();
+    if (!files.emplace(key_, std::move(value)).second) {
+      fail(file_, fmt::format("tensor '{}' is named twice", key_.substr(0, 120)));
+    }
+  }
+  void key(std::string name) override { key_ = std::move(name); }
+  void begin_object() override {
+    if (inside()) other();
+    if (++depth_ == 2 && key_ == "weight_map") seen = in_map_ = true;
+  }
+  void end_object() override { end(); }
+  void begin_array() override {
+    if (inside()) other();
+    ++depth_;
+  }
+  void end_array() override { end(); }
+
+  std::map<std::string, std::string> files;  // by tensor
+  bool seen = false;
+
+ private:
+  bool inside() const { return in_map_ && depth_ == 2; }
+  void end() {
+    if (--depth_ < 2) in_map_ = false;
+  }
+  void other() const {
+    if (inside()) fail(file_, fmt::format("tensor '{}' is in no file", key_.substr(0, 120)));
+  }
+
+  const std::string& file_;
+  std::string key_;
+  size_t depth_ = 0;
+  bool in_map_ = false;
+};
+
 // Every tensor once, and each where the index says it is.
 void check_index(const std::map<std::string, std::string>& index, const WeightFiles& found) {
   std::unordered_map<std::string_view, int32_t> where;
@@ -93,17 +142,10 @@ void check_index(const std::map<std::string, std::string>& index, const WeightFi
 }  // namespace
 
 std::map<std::string, std::string> read_index(std::string_view text, const std::string& file) {
-  const auto map = Config::parse(text, file).find_object("weight_map");
-  if (!map) fail(file, "has no weight_map from tensors to files");
-  std::map<std::string, std::string> index;
-  for (const std::string& name : map->keys()) {
-    const std::string shard = map->string_or(name, "");
-    if (shard.empty()) {
-      fail(file, fmt::format("tensor '{}' is in no file", name.substr(0, 120)));
-    }
-    index.emplace(name, shard);
-  }
-  return index;
+  WeightMap map(file);
+  parse_json_events(text, fmt::format("hf: {}", file), Code::kInvalidModel, map);
+  if (!map.seen) fail(file, "has no weight_map from tensors to files");
+  return std::move(map.files);
 }
 
 WeightFiles open_weights(const std::string& folder) {
@@ -125,9 +167,14 @@ WeightFiles open_weights(const std::string& folder) {
   return out;
 }
 
+std::string file_of(const std::string& folder, const std::string& name) {
+  contained(folder, name);
+  return (fs::path(folder) / name).string();
+}
+
 std::string read_optional(const std::string& folder, const std::string& name) {
   if (!exists(folder, name.c_str())) return "";
-  return read_text_file((fs::path(folder) / name).string(), kMaxTextBytes);
+  return read_text_file(file_of(folder, name), kMaxTextBytes);
 }
 
 }  // namespace kvern::import::hf

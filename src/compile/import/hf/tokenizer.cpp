@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "compile/import/hf/config.h"
+#include "compile/import/hf/folder.h"
 #include "compile/import/hf/tokenizer_json.h"
 #include "compile/import/hf/tokenizer_model.h"
 
@@ -24,14 +25,14 @@ std::string path_of(const std::string& folder, const std::string& name) {
 
 bool exists(const std::string& folder, const std::string& name) {
   std::error_code ignored;
-  return std::filesystem::is_regular_file(path_of(folder, name), ignored);
+  return std::filesystem::exists(path_of(folder, name), ignored);
 }
 
 // The tree of a file that may be missing: then an empty object.
 Tree read_optional_tree(const std::string& folder, const std::string& name) {
   Tree tree{.kind = Tree::Kind::kObject};
   if (!exists(folder, name)) return tree;
-  const std::string path = path_of(folder, name);
+  const std::string path = file_of(folder, name);
   tree = parse_tree(read_text_file(path, kMaxConfig_bytes), path);
   TreeView(tree, path, "").expect(Tree::Kind::kObject, "an object");
   return tree;
@@ -149,7 +150,7 @@ void read_config_templates(const TreeView& config, text::TextModel& model) {
 }
 
 void read_template_folder(const std::string& folder, text::TextModel& model) {
-  const std::filesystem::path path = std::filesystem::path(folder) / "additional_chat_templates";
+  const std::filesystem::path path = std::filesystem::path(folder) / kTemplateFolder;
   std::error_code error;
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
@@ -157,7 +158,9 @@ void read_template_folder(const std::string& folder, text::TextModel& model) {
   }
   std::ranges::sort(files);  // plans do not depend on the order of a folder
   for (const auto& file : files) {
-    add_template(file.stem().string(), read_text_file(file.string(), kMaxTemplate_bytes), model);
+    const std::string name = fmt::format("{}/{}", kTemplateFolder, file.filename().string());
+    add_template(file.stem().string(), read_text_file(file_of(folder, name), kMaxTemplate_bytes),
+                 model);
   }
 }
 
@@ -170,7 +173,7 @@ void read_chat_templates(const std::string& folder, const TreeView& config,
   read_config_templates(TreeView(tree, path, ""), model);
   if (exists(folder, "chat_template.jinja")) {
     add_template("default",
-                 read_text_file(path_of(folder, "chat_template.jinja"), kMaxTemplate_bytes), model);
+                 read_text_file(file_of(folder, "chat_template.jinja"), kMaxTemplate_bytes), model);
   }
   read_template_folder(folder, model);
   std::ranges::stable_partition(model.chat_templates, [](const text::NamedTemplate& named) {
@@ -184,7 +187,7 @@ void read_chat_templates(const std::string& folder, const TreeView& config,
 }
 
 text::TextModel read_sentencepiece(const std::string& folder, const TreeView& config) {
-  const MappedFile file(path_of(folder, "tokenizer.model"));
+  const MappedFile file(file_of(folder, "tokenizer.model"));
   const SentencePieceOverrides overrides = {
       .prefix_at_start_only = !config.bool_or("legacy", true),
       .no_space_prefix = !config.bool_or("add_prefix_space", true)};
@@ -202,7 +205,7 @@ text::TextModel read_tokenizer(const std::string& folder) {
   const TreeView config(config_tree, config_path, "");
   text::TextModel model;
   if (exists(folder, "tokenizer.json")) {
-    const MappedFile file(path_of(folder, "tokenizer.json"));
+    const MappedFile file(file_of(folder, "tokenizer.json"));
     if (file.bytes().size() > kMaxTokenizer_bytes) {
       fail(file.path(), fmt::format("larger than {} bytes", kMaxTokenizer_bytes));
     }
