@@ -168,6 +168,76 @@ TEST(HfConfig, WindowsFollowTheLayerTypes) {
   EXPECT_THAT(outcome_of(config), HasSubstr("names 2 layers"));
 }
 
+// Absent is transformers' default, null is none.
+TEST(HfConfig, AbsentFieldsMeanWhatTransformersMakesOfThem) {
+  const auto window_of = [](const Json& config) {
+    return import_config(config.dump(), weights_of(llama_tensors())).slots[0].window_tokens;
+  };
+  Json config = changed("model_type", "mistral");
+  EXPECT_EQ(window_of(config), 4096);
+  config["sliding_window"] = nullptr;
+  EXPECT_EQ(window_of(config), 0);
+  config = changed("model_type", "qwen2");
+  config.update({{"use_sliding_window", true}, {"max_window_layers", 0}});
+  SafetensorsBuilder tensors = llama_tensors();
+  for (const auto& [part, rows] : {std::pair{"q", 8}, {"k", 4}, {"v", 4}}) {
+    tensors.add(std::string("model.layers.0.self_attn.") + part + "_proj.bias", {rows});
+  }
+  const auto qwen_window = [&] {
+    return import_config(config.dump(), weights_of(tensors)).slots[0].window_tokens;
+  };
+  EXPECT_EQ(qwen_window(), 4096);
+  config["sliding_window"] = nullptr;
+  EXPECT_EQ(qwen_window(), 0);
+  config.erase("num_key_value_heads");
+  EXPECT_THAT(outcome_of(config), HasSubstr("cannot share 32 KV heads"));
+  config["model_type"] = "mistral";
+  EXPECT_THAT(outcome_of(config), HasSubstr("cannot share 8 KV heads"));
+  config["num_key_value_heads"] = nullptr;
+  EXPECT_THAT(outcome_of(config), HasSubstr("asks for [8, 8]"));
+}
+
+TEST(HfConfig, ASyntheticTiedModelHasNoHeadOfItsOwn) {
+  const TestFolder folder("synthetic_tied");
+  Json config = llama_config();
+  const auto parameters = [&] {
+    folder.write("config.json", config.dump());
+    return import_synthetic((folder.path / "config.json").string(), 1).num_parameters;
+  };
+  const int64_t tied = parameters();
+  EXPECT_EQ(tied, import_config(config.dump(), weights_of(llama_tensors())).num_parameters);
+  config["tie_word_embeddings"] = false;
+  EXPECT_EQ(parameters(), tied + 6 * 8);
+  config = {{"model_type", "gpt_neox"}, {"hidden_size", 8},
+            {"intermediate_size", 16},  {"num_hidden_layers", 1},
+            {"num_attention_heads", 1}, {"vocab_size", 6},
+            {"rotary_pct", 0.5},        {"max_position_embeddings", 64}};
+  const int64_t untied = parameters();
+  config["tie_word_embeddings"] = true;
+  EXPECT_EQ(parameters(), untied - 6 * 8);
+}
+
+TEST(HfConfig, YarnScalesCosAndSinWhateverTurns) {
+  Json config = changed("rope_parameters", {{"rope_type", "yarn"},
+                                            {"rope_theta", 10000.0},
+                                            {"factor", 4.0},
+                                            {"original_max_position_embeddings", 32}});
+  EXPECT_THAT(graph_of(config), AllOf(HasSubstr("rope.cos_scaled"), HasSubstr("rope.sin_scaled"),
+                                      HasSubstr("1.1386")));
+  config["model_type"] = "smollm3";  // its fourth layers turn nothing, and are not scaled
+  EXPECT_EQ(outcome_of(config), "ok");
+  config["rope_parameters"]["attention_factor"] = 1e9;
+  EXPECT_THAT(outcome_of(config), AllOf(HasSubstr("invalid_model"), HasSubstr("scaled by")));
+}
+
+TEST(HfConfig, FrequenciesBeyondF32NameTheirFields) {
+  Json config = changed(
+      "rope_parameters",
+      {{"rope_type", "longrope"}, {"short_factor", {1.0, 1e-300}}, {"long_factor", {1.0, 1.0}}});
+  EXPECT_THAT(outcome_of(config), AllOf(HasSubstr("invalid_model"), HasSubstr("rope_theta"),
+                                        HasSubstr("frequency 1 (divided by 1e-300)")));
+}
+
 SafetensorsBuilder gemma3_tensors(const std::string& prefix) {
   SafetensorsBuilder out;
   const SafetensorsBuilder all = llama_tensors();
@@ -210,6 +280,16 @@ TEST(HfConfig, Gemma3OfTextAndImagesGivesItsTextPart) {
   Json strange = whole;
   strange["text_config"]["novelty"] = 1;
   EXPECT_THAT(outcome_of(strange.dump(), tensors), HasSubstr("text_config.novelty"));
+}
+
+TEST(HfGeneration, StopIdsOfConfigGiveWay) {
+  ImportedModel model;
+  model.vocabulary_size = 10;
+  model.stop_ids = {2};
+  read_generation(R"({"temperature": 0.6})", model);
+  EXPECT_EQ(model.stop_ids, std::vector<int32_t>{2});
+  read_generation(R"({"eos_token_id": 7})", model);
+  EXPECT_EQ(model.stop_ids, std::vector<int32_t>{7});
 }
 
 TEST(HfGeneration, StopIdsAndSamplingAreRead) {

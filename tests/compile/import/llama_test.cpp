@@ -207,5 +207,39 @@ TEST(Import, SourceHashFollowsTensorsOnly) {
   EXPECT_NE(gguf::import_bytes(gguf::as_bytes(bytes), "x.gguf", {}).source_hash, first);
 }
 
+TEST(GgufRope, YarnAndFrequencyFactorsExcludeEachOther) {
+  GgufBuilder builder = one_layer_llama();
+  builder.f32("rope_freqs.weight", {2});
+  builder.string("llama.rope.scaling.type", "yarn");
+  builder.real("llama.rope.scaling.factor", 4);
+  EXPECT_THAT(outcome(builder),
+              testing::AllOf(HasSubstr("unsupported"), HasSubstr("rope_freqs.weight")));
+}
+
+TEST(GgufRope, Phi3TakesItsShortFactorsUpToTheOriginalLength) {
+  GgufBuilder builder = one_layer_llama();
+  for (GgufBuilder::Entry& entry : builder.entries) {
+    if (entry.key.starts_with("llama.")) entry.key = "phi3." + entry.key.substr(6);
+  }
+  builder.string("general.architecture", "phi3");
+  for (const char* name : {"q", "k", "v"}) {
+    builder.erase_tensor(std::string("blk.0.attn_") + name + ".weight");
+  }
+  for (const char* name : {"gate", "up"}) {
+    builder.erase_tensor(std::string("blk.0.ffn_") + name + ".weight");
+  }
+  builder.f32("blk.0.attn_qkv.weight", {8, 16});
+  builder.f32("blk.0.ffn_up.weight", {8, 32});
+  builder.f32("rope_factors_short.weight", {2});
+  builder.f32("rope_factors_long.weight", {2});
+  builder.real("phi3.rope.scaling.attn_factor", 1.25f);
+  builder.count("phi3.rope.scaling.original_context_length", 64);
+  const ImportedModel model = import_built(builder);
+  EXPECT_EQ(model.max_context_length, 64);
+  EXPECT_THAT(ir::print(model.graph),
+              testing::AllOf(testing::HasSubstr("literal(0.25, 0.25)"),
+                             testing::HasSubstr("rope.cos_scaled"), testing::HasSubstr("1.25")));
+}
+
 }  // namespace
 }  // namespace kvern::import

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "base/check.h"
 #include "compile/import/families/decoder_parts.h"
 #include "compile/ir/ops.h"
@@ -88,10 +90,31 @@ void check(const DecoderConfig& c) {
   }
 }
 
+// A rope whose frequencies f32 does not hold turns nothing by anything.
+void check_rope(const RopeConfig& rope) {
+  const auto refuse = [&](const std::string& problem) {
+    throw Error(Code::kInvalidModel,
+                fmt::format("rope: base (rope_theta) {}, scaling factor {}: {}", rope.base,
+                            rope.factor, problem));
+  };
+  if (!(rope.attention_factor > 1e-6 && rope.attention_factor < 1e6)) {
+    refuse(fmt::format("attention would be scaled by {}", rope.attention_factor));
+  }
+  for (int64_t i = 0; i < rope.rotary_dim / 2; ++i) {
+    const double by = rope.factors.empty() ? 1.0 : rope.factors[static_cast<size_t>(i)];
+    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(rope.rotary_dim);
+    const double frequency = std::pow(rope.base, exponent) / by;
+    const double scaled = frequency / (rope.scaling == RopeScaling::kNone ? 1.0 : rope.factor);
+    if (frequency < 1e30 && scaled < 1e30) continue;
+    refuse(fmt::format("frequency {} (divided by {}) is {}, beyond any use", i, by, scaled));
+  }
+}
+
 }  // namespace
 
 void build_decoder(const DecoderConfig& config, WeightSet& weights, ir::Graph& graph) {
   check(config);
+  for (const RopeConfig& rope : config.ropes) check_rope(rope);
   graph.family = config.family;
   Parts p{config, weights, graph, {}};
   const ValueId ids = input(graph, "ids");

@@ -37,6 +37,7 @@ struct RopeConfig {
   int64_t original_context_length = 0;  // kLlama3
   // Divisors, one per frequency [rotary_dim / 2], or empty: GGUF's rope_freqs.weight.
   std::vector<double> factors;
+  double attention_factor = 1.0;  // cos and sin are multiplied by it: YaRN, LongRoPE
 };
 
 struct DecoderLayer {

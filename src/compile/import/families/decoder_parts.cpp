@@ -151,7 +151,12 @@ Angles rope_angles(Parts& p, const RopeConfig& rope, ValueId positions, const st
   const std::vector<ValueId> angles =
       p.graph.add(ops::kRopeAngles, {positions, frequencies}, ops::kRopeAngles.default_attrs(),
                   name + ".angles");
-  return {angles.at(0), angles.at(1)};
+  const auto scaled = [&](ValueId value, const char* part) {
+    if (rope.attention_factor == 1.0) return value;
+    const ir::FactorAttrs by{static_cast<float>(rope.attention_factor)};
+    return p.graph.add1(ops::kScale, {value}, Attrs::of(by), name + part);
+  };
+  return {scaled(angles.at(0), ".cos_scaled"), scaled(angles.at(1), ".sin_scaled")};
 }
 
 }  // namespace kvern::import::decoder

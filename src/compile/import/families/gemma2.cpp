@@ -28,7 +28,8 @@ void set_fixed_parts(DecoderConfig& c) {
 
 void gemma2_from_hf(const hf::Config& config, WeightSet& weights, ImportedModel& model) {
   DecoderConfig c = read_hf_sizes(config, "gemma2",
-                                  {.head_dim = 256,
+                                  {.num_kv_heads = 4,
+                                   .head_dim = 256,
                                    .activation_field = "hidden_activation",
                                    .activation = "gelu_pytorch_tanh"});
   // Second names in older files, which nothing reads.
@@ -38,7 +39,7 @@ void gemma2_from_hf(const hf::Config& config, WeightSet& weights, ImportedModel&
   c.attention_softcap = read_hf_softcap(config, "attn_logit_softcapping", 50.0);
   c.final_softcap = read_hf_softcap(config, "final_logit_softcapping", 30.0);
   config.must_be("use_bidirectional_attention", false, "tokens would see later ones");
-  const int64_t window = config.size_or("sliding_window", 4096);
+  const int64_t window = read_window(config, 4096);
   set_windows(c, read_sliding_layers(config, c.num_layers, [](int64_t i) { return i % 2 == 0; }),
               window);
   read_hf_rope(config, {}, c, model.warnings);

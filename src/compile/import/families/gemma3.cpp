@@ -57,7 +57,7 @@ void gemma3_from_hf(const hf::Config& config, WeightSet& weights, ImportedModel&
     config.unsupported_field("attn_logit_softcapping", "is set; Gemma 3 caps no scores");
   }
   config.must_be("use_bidirectional_attention", false, "tokens would see later ones");
-  const int64_t window = config.size_or("sliding_window", 4096);
+  const int64_t window = read_window(config, 4096);
   // An underscore is how newer versions of transformers save what they no longer read.
   const int64_t older = config.size_or("_sliding_window_pattern", kPattern);
   const int64_t pattern = config.size_or("sliding_window_pattern", older);

@@ -48,27 +48,27 @@ void check_heads(const GgufFields& fields, const DecoderConfig& c) {
   }
 }
 
-// rope_freqs.weight: what each frequency is divided by, f32.
-std::vector<double> read_factors(const gguf::File& file, int64_t count) {
+// What each frequency is divided by, f32.
+std::vector<double> read_factors(const gguf::File& file, const char* name, int64_t count) {
   for (const ir::WeightSource& tensor : file.tensors) {
-    if (tensor.name != "rope_freqs.weight") continue;
+    if (tensor.name != name) continue;
     if (tensor.type != ir::SourceType::kF32 || tensor.shape != Shape{count}) {
       fail(file.name,
-           fmt::format("tensor 'rope_freqs.weight' is {} {}; F32 [{}] is wanted",
+           fmt::format("tensor '{}' is {} {}; F32 [{}] is wanted", name,
                        ir::source_type_info(tensor.type).name, to_string(tensor.shape), count));
     }
     std::vector<float> values(static_cast<size_t>(count));
     std::memcpy(values.data(), file.bytes.data() + tensor.offset, tensor.bytes);
     for (const float value : values) {
       if (std::isfinite(value) && value > 0) continue;
-      fail(file.name, fmt::format("tensor 'rope_freqs.weight' has a factor of {}", value));
+      fail(file.name, fmt::format("tensor '{}' has a factor of {}", name, value));
     }
     return {values.begin(), values.end()};
   }
   return {};
 }
 
-void read_scaling(const GgufFields& fields, DecoderConfig& config, RopeConfig& rope) {
+void read_scaling(const GgufFields& fields, const DecoderConfig& config, RopeConfig& rope) {
   const double old = fields.positive_or("rope.scale_linear", 1.0);
   const double factor = fields.positive_or("rope.scaling.factor", old);
   const std::string type = fields.string_or("rope.scaling.type", factor == 1.0 ? "none" : "linear");
@@ -84,9 +84,8 @@ void read_scaling(const GgufFields& fields, DecoderConfig& config, RopeConfig& r
     apply_yarn(rope, factor, static_cast<double>(original),
                fields.positive_or("rope.scaling.yarn_beta_fast", 32),
                fields.positive_or("rope.scaling.yarn_beta_slow", 1), /*truncate=*/true);
-    // rope.scaling.attn_factor multiplies it; the key is refused where it is not 1.
     const double attn_factor = fields.positive_or("rope.scaling.attn_factor", 1.0);
-    scale_attention(config, attn_factor * yarn_attention_factor(factor), fields.name());
+    rope.attention_factor = attn_factor * yarn_attention_factor(factor);
   } else {
     unsupported(fields.name(), fmt::format("rope scaling (type '{}', factor {}) is not supported; "
                                            "none, linear and yarn are",
@@ -202,8 +201,9 @@ DecoderConfig read_gguf_sizes(const GgufFields& fields, const char* family, Norm
   return c;
 }
 
-void read_gguf_rope(const GgufFields& fields, WeightSet& weights, DecoderConfig& config,
-                    double base) {
+namespace {
+
+RopeConfig read_plain_rope(const GgufFields& fields, const DecoderConfig& config, double base) {
   RopeConfig rope;
   rope.base = fields.positive_or("rope.freq_base", base);
   rope.rotary_dim = fields.size_or("rope.dimension_count", config.head_dim);
@@ -212,11 +212,43 @@ void read_gguf_rope(const GgufFields& fields, WeightSet& weights, DecoderConfig&
                                            "even number of them is wanted",
                                            rope.rotary_dim, config.head_dim));
   }
+  return rope;
+}
+
+}  // namespace
+
+void read_gguf_rope(const GgufFields& fields, WeightSet& weights, DecoderConfig& config,
+                    double base) {
+  RopeConfig rope = read_plain_rope(fields, config, base);
   read_scaling(fields, config, rope);
   if (weights.discard("rope_freqs.weight")) {
-    rope.factors = read_factors(fields.file(), rope.rotary_dim / 2);
+    if (!rope.factors.empty()) {
+      unsupported(fields.name(),
+                  "YaRN beside the tensor 'rope_freqs.weight': each scales the frequencies");
+    }
+    rope.factors = read_factors(fields.file(), "rope_freqs.weight", rope.rotary_dim / 2);
   }
   config.ropes = {rope};
+}
+
+bool read_gguf_longrope(const GgufFields& fields, WeightSet& weights, DecoderConfig& config,
+                        std::vector<std::string>& warnings) {
+  if (!weights.discard("rope_factors_short.weight")) return false;
+  weights.discard("rope_factors_long.weight");
+  const std::string type = fields.string_or("rope.scaling.type", "longrope");
+  if (type != "longrope") {
+    unsupported(fields.name(),
+                fmt::format("rope scaling of type '{}' beside LongRoPE's factors", shown(type)));
+  }
+  fields.ignore({"rope.scaling.finetuned"});
+  RopeConfig rope = read_plain_rope(fields, config, 10000.0);
+  rope.factors = read_factors(fields.file(), "rope_factors_short.weight", rope.rotary_dim / 2);
+  rope.attention_factor = fields.positive_or("rope.scaling.attn_factor", 1.0);
+  config.ropes = {rope};
+  const int64_t original =
+      fields.size_or("rope.scaling.original_context_length", config.max_context_length);
+  cap_longrope(static_cast<double>(original), config, warnings);
+  return true;
 }
 
 }  // namespace kvern::import

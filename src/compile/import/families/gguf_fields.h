@@ -52,6 +52,11 @@ DecoderConfig read_gguf_sizes(const GgufFields& fields, const char* family,
 void read_gguf_rope(const GgufFields& fields, WeightSet& weights, DecoderConfig& config,
                     double base = 10000.0);
 
+// LongRoPE, where the file has its factors as the tensors rope_factors_{short,long}.weight: the
+// short ones, up to the original context length. False where it has none.
+bool read_gguf_longrope(const GgufFields& fields, WeightSet& weights, DecoderConfig& config,
+                        std::vector<std::string>& warnings);
+
 // Refuses a rope over a part of a head: rows that lie in pairs are sorted by whole heads.
 void require_whole_heads(const GgufFields& fields, const DecoderConfig& config);
 

@@ -61,11 +61,7 @@ void gpt_neox_from_hf(const hf::Config& config, WeightSet& weights, ImportedMode
   const std::string prefix = find_prefix(weights, {"gpt_neox.", ""}, "embed_in.weight");
   binder.plain("embed.weight", prefix + "embed_in.weight");
   bind_both(binder, "norm", prefix + "final_layer_norm");
-  if (!config.bool_or("tie_word_embeddings", false)) {
-    binder.plain("head.weight", "embed_out.weight");
-  } else {
-    weights.bind("head.weight", "embed_out.weight");
-  }
+  bind_hf_head(binder, config.bool_or("tie_word_embeddings", false), "embed_out.weight");
   for (int64_t i = 0; i < c.num_layers; ++i) {
     const std::string ours = fmt::format("layers.{}.", i);
     const std::string theirs = fmt::format("{}layers.{}.", prefix, i);

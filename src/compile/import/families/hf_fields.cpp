@@ -49,8 +49,9 @@ DecoderConfig read_hf_sizes(const hf::Config& config, const char* family,
   out.hidden_size = size(config, "hidden_size", defaults.hidden_size);
   out.ffn_size = size(config, "intermediate_size", defaults.ffn_size);
   out.num_heads = size(config, "num_attention_heads", defaults.num_heads);
-  out.num_kv_heads = config.size_or(
-      "num_key_value_heads", defaults.num_kv_heads == 0 ? out.num_heads : defaults.num_kv_heads);
+  const bool as_heads = defaults.num_kv_heads == 0 || config.is_null("num_key_value_heads");
+  out.num_kv_heads =
+      config.size_or("num_key_value_heads", as_heads ? out.num_heads : defaults.num_kv_heads);
   if (!config.has("head_dim") && defaults.head_dim == 0) {
     config.ignore({"head_dim"});  // null
     out.head_dim = even_head_dim(config, out.hidden_size, out.num_heads);
@@ -98,13 +99,17 @@ void set_windows(DecoderConfig& config, const std::vector<bool>& sliding, int64_
   }
 }
 
+int64_t read_window(const hf::Config& config, int64_t otherwise) {
+  return config.size_or("sliding_window", config.is_null("sliding_window") ? 0 : otherwise);
+}
+
 void read_upper_windows(const hf::Config& config, DecoderConfig& out) {
   const bool slides = config.bool_or("use_sliding_window", false);
-  const int64_t window = config.size_or("sliding_window", 4096);
+  const int64_t window = read_window(config, 4096);
   const int64_t first = config.find_integer("max_window_layers").value_or(28);
   const auto sliding =
       read_sliding_layers(config, out.num_layers, [&](int64_t layer) { return layer >= first; });
-  if (slides) set_windows(out, sliding, window);
+  if (slides && window > 0) set_windows(out, sliding, window);
 }
 
 }  // namespace kvern::import

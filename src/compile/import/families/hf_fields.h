@@ -13,7 +13,7 @@ struct HfDefaults {
   int64_t hidden_size = 0;
   int64_t ffn_size = 0;
   int64_t num_heads = 0;
-  int64_t num_kv_heads = 0;  // 0: as many as heads
+  int64_t num_kv_heads = 0;  // 0: as many as heads, which null always means
   int64_t head_dim = 0;      // 0: hidden_size / heads
   int64_t vocabulary_size = 0;
   int64_t max_context_length = 0;
@@ -45,6 +45,9 @@ std::vector<bool> parse_layer_types(const hf::Config& config, const std::vector<
 
 // `window` for the layers that slide; config.layers is made where it is empty.
 void set_windows(DecoderConfig& config, const std::vector<bool>& sliding, int64_t window);
+
+// sliding_window in tokens; 0 where the field is null, `otherwise` where it is absent.
+int64_t read_window(const hf::Config& config, int64_t otherwise);
 
 // Qwen's: with `use_sliding_window`, layers from `max_window_layers` on see a window.
 void read_upper_windows(const hf::Config& config, DecoderConfig& out);

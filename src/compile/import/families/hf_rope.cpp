@@ -17,6 +17,7 @@ using hf::Config;
 struct Fields {
   const Config& outer;
   std::optional<Config> rope;
+  int64_t original_context_length = 0;  // where the file says nothing
 
   std::optional<double> real(const char* key) const {
     return rope ? rope->find_real(key) : std::nullopt;
@@ -32,10 +33,10 @@ struct Fields {
   }
   // The context length of the training before it was extended. Beside the rope (Phi-3) it goes
   // before the rope's own.
-  double original(int64_t otherwise) const {
+  double original() const {
+    const auto otherwise = static_cast<double>(original_context_length);
     const double own =
-        rope ? rope->positive_or("original_max_position_embeddings", static_cast<double>(otherwise))
-             : static_cast<double>(otherwise);
+        rope ? rope->positive_or("original_max_position_embeddings", otherwise) : otherwise;
     return outer.positive_or("original_max_position_embeddings", own);
   }
 };
@@ -61,20 +62,19 @@ int64_t read_rotary_dim(const Fields& fields, const HfRopeDefaults& defaults, in
   return dim;
 }
 
-void read_llama3(const Fields& fields, const DecoderConfig& decoder, RopeConfig& rope) {
+void read_llama3(const Fields& fields, RopeConfig& rope) {
   rope.scaling = RopeScaling::kLlama3;
   rope.factor = fields.positive("factor");
   rope.low_freq_factor = fields.positive("low_freq_factor");
   rope.high_freq_factor = fields.positive("high_freq_factor");
-  rope.original_context_length =
-      static_cast<int64_t>(std::min(fields.original(decoder.max_context_length), 1e15));
+  rope.original_context_length = static_cast<int64_t>(std::min(fields.original(), 1e15));
   if (rope.high_freq_factor <= rope.low_freq_factor) {
     fields.rope->fail_field("high_freq_factor", "must be above low_freq_factor");
   }
 }
 
-void read_yarn(const Fields& fields, DecoderConfig& decoder, RopeConfig& rope) {
-  const double original = fields.original(decoder.max_context_length);
+void read_yarn(const Fields& fields, const DecoderConfig& decoder, RopeConfig& rope) {
+  const double original = fields.original();
   const double factor = fields.rope->positive_or(
       "factor", static_cast<double>(decoder.max_context_length) / original);
   const double mscale = fields.real("mscale").value_or(0);
@@ -83,16 +83,15 @@ void read_yarn(const Fields& fields, DecoderConfig& decoder, RopeConfig& rope) {
   if (mscale != 0 && mscale_all != 0) {
     scale = yarn_attention_factor(factor, mscale) / yarn_attention_factor(factor, mscale_all);
   }
-  scale = fields.rope->positive_or("attention_factor", scale);
+  rope.attention_factor = fields.rope->positive_or("attention_factor", scale);
   apply_yarn(rope, factor, original, fields.rope->positive_or("beta_fast", 32),
              fields.rope->positive_or("beta_slow", 1), fields.rope->bool_or("truncate", true));
-  scale_attention(decoder, scale, fields.outer.file());
 }
 
 // Below the original context length LongRoPE divides by its short factors.
 void read_longrope(const Fields& fields, DecoderConfig& decoder, RopeConfig& rope,
                    std::vector<std::string>& warnings) {
-  const double original = fields.original(decoder.max_context_length);
+  const double original = fields.original();
   const double factor = fields.rope->positive_or(
       "factor", static_cast<double>(decoder.max_context_length) / original);
   const double scale = factor <= 1 ? 1.0 : std::sqrt(1 + std::log(factor) / std::log(original));
@@ -103,15 +102,8 @@ void read_longrope(const Fields& fields, DecoderConfig& decoder, RopeConfig& rop
     fields.rope->fail_field("short_factor",
                             fmt::format("must hold {} numbers above zero", rope.rotary_dim / 2));
   }
-  scale_attention(decoder, fields.rope->positive_or("attention_factor", scale),
-                  fields.outer.file());
-  const auto capped = static_cast<int64_t>(std::min(original, 1e15));
-  if (capped >= decoder.max_context_length) return;
-  warnings.push_back(
-      fmt::format("rope: LongRoPE changes its frequencies beyond {} tokens, for the whole sequence "
-                  "at once; the context length is {} instead of {}",
-                  capped, capped, decoder.max_context_length));
-  decoder.max_context_length = capped;
+  rope.attention_factor = fields.rope->positive_or("attention_factor", scale);
+  cap_longrope(original, decoder, warnings);
 }
 
 RopeConfig read_rope(const Fields& fields, const HfRopeDefaults& defaults, DecoderConfig& decoder,
@@ -126,7 +118,7 @@ RopeConfig read_rope(const Fields& fields, const HfRopeDefaults& defaults, Decod
     rope.scaling = RopeScaling::kLinear;
     rope.factor = fields.positive("factor");
   } else if (type == "llama3") {
-    read_llama3(fields, decoder, rope);
+    read_llama3(fields, rope);
   } else if (type == "yarn") {
     read_yarn(fields, decoder, rope);
   } else if (type == "longrope" || type == "su") {
@@ -148,6 +140,16 @@ RopeConfig read_rope(const Fields& fields, const HfRopeDefaults& defaults, Decod
 }
 
 }  // namespace
+
+void cap_longrope(double original, DecoderConfig& decoder, std::vector<std::string>& warnings) {
+  const auto capped = static_cast<int64_t>(std::clamp(original, 1.0, 1e15));
+  if (capped >= decoder.max_context_length) return;
+  warnings.push_back(
+      fmt::format("rope: LongRoPE changes its frequencies beyond {} tokens, for the whole sequence "
+                  "at once; the context length is {} instead of {}",
+                  capped, capped, decoder.max_context_length));
+  decoder.max_context_length = capped;
+}
 
 double yarn_attention_factor(double factor, double mscale) {
   return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
@@ -181,44 +183,23 @@ void apply_yarn(RopeConfig& rope, double factor, double original_context_length,
   }
 }
 
-void scale_attention(DecoderConfig& decoder, double factor, const std::string& who) {
-  if (factor == 1.0) return;
-  const bool whole_heads =
-      std::ranges::all_of(decoder.layers, [](const DecoderLayer& l) { return l.rope == 0; });
-  if (!whole_heads) {
-    hf::unsupported(who,
-                    "this rope scaling also scales attention, which Kvern does not do for "
-                    "models with layers that do not turn");
-  }
-  const double scale = decoder.attention_scale != 0
-                           ? decoder.attention_scale
-                           : 1.0 / std::sqrt(static_cast<double>(decoder.head_dim));
-  const double scaled = scale * factor * factor;
-  if (!(scaled > 1e-30 && scaled < 1e30)) {
-    hf::fail(who, fmt::format("its rope would scale attention by {}", scaled));
-  }
-  decoder.attention_scale = static_cast<float>(scaled);
-}
-
 void read_hf_rope(const Config& config, const HfRopeDefaults& defaults, DecoderConfig& decoder,
                   std::vector<std::string>& warnings) {
-  Fields fields{config, config.find_object("rope_parameters")};
+  const int64_t original = defaults.original_context_length;
+  Fields fields{config, config.find_object("rope_parameters"),
+                original > 0 ? original : decoder.max_context_length};
   if (const auto scaling = config.find_object("rope_scaling")) fields.rope = scaling;
   decoder.ropes = {read_rope(fields, defaults, decoder, warnings)};
-  const bool scaled = decoder.attention_scale != 0 && !decoder.ropes[0].factors.empty();
-  if (scaled && decoder.ropes[0].rotary_dim != decoder.head_dim) {
-    hf::unsupported(config.file(),
-                    "this rope scaling also scales attention, which Kvern does not "
-                    "do where only a part of each head turns");
-  }
 }
 
 void read_hf_rope_per_type(const Config& config, double full_base, double sliding_base,
                            DecoderConfig& decoder) {
   const auto both = config.find_object("rope_parameters");
   std::vector<std::string> warnings;
-  Fields full{config, both ? both->find_object("full_attention") : std::nullopt};
-  Fields sliding{config, both ? both->find_object("sliding_attention") : std::nullopt};
+  Fields full{config, both ? both->find_object("full_attention") : std::nullopt,
+              decoder.max_context_length};
+  Fields sliding{config, both ? both->find_object("sliding_attention") : std::nullopt,
+                 decoder.max_context_length};
   if (const auto scaling = config.find_object("rope_scaling")) full.rope = scaling;
   decoder.ropes = {read_rope(full, {.base = full_base}, decoder, warnings),
                    read_rope(sliding, {.base = sliding_base, .base_field = "rope_local_base_freq"},

@@ -16,10 +16,10 @@ struct HfRopeDefaults {
   // The share of a head that turns; nullptr: the whole head, whatever its field says is refused.
   const char* partial_field = nullptr;
   double partial = 1.0;
+  int64_t original_context_length = 0;  // 0: max_position_embeddings
 };
 
-// One rope for all layers, in decoder.ropes[0]. A scaling that also scales cos and sin (YaRN,
-// LongRoPE) goes into decoder.attention_scale. Ropes that change with the length of the sequence
+// One rope for all layers, in decoder.ropes[0]. Ropes that change with the length of the sequence
 // (dynamic, LongRoPE) are taken as they are below it: decoder.max_context_length is capped and
 // `warnings` says so.
 void read_hf_rope(const hf::Config& config, const HfRopeDefaults& defaults, DecoderConfig& decoder,
@@ -35,7 +35,8 @@ void apply_yarn(RopeConfig& rope, double factor, double original_context_length,
 // What YaRN multiplies cos and sin by for a factor.
 double yarn_attention_factor(double factor, double mscale = 1.0);
 
-// cos and sin times `factor`, for q and k alike, is a softmax scale of factor^2.
-void scale_attention(DecoderConfig& decoder, double factor, const std::string& who);
+// Beyond `original` tokens LongRoPE divides by other factors, for the whole sequence at once: the
+// context length is capped there, and `warnings` says so.
+void cap_longrope(double original, DecoderConfig& decoder, std::vector<std::string>& warnings);
 
 }  // namespace kvern::import

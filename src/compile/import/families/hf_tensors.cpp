@@ -37,9 +37,10 @@ void bind_hf_mlp(Binder& binder, const std::string& ours, const std::string& the
   }
 }
 
-void bind_hf_head(Binder& binder, bool tied, const std::string& prefix) {
-  const bool bound = binder.weights().bind("head.weight", prefix + "lm_head.weight");
-  if (!tied) binder.want(bound, prefix + "lm_head.weight");
+void bind_hf_head(Binder& binder, bool tied, const std::string& theirs) {
+  if (tied && binder.weights().is_synthetic()) return;  // which would make one
+  const bool bound = binder.weights().bind("head.weight", theirs);
+  if (!tied) binder.want(bound, theirs);
 }
 
 void bind_hf_decoder(const DecoderConfig& config, bool tied, const HfBiases& biases,
@@ -74,7 +75,8 @@ void bind_hf_gemma(const DecoderConfig& config, bool tied, const HfBiases& biase
     binder.want(weights.bind_offset(ours + ".weight", theirs + ".weight", 1.0), theirs + ".weight");
   };
   binder.plain("embed.weight", prefix + "embed_tokens.weight");
-  bind_hf_head(binder, tied, prefix == "language_model.model." ? "language_model." : "");
+  const bool older = prefix == "language_model.model.";
+  bind_hf_head(binder, tied, older ? "language_model.lm_head.weight" : "lm_head.weight");
   norm("norm", prefix + "norm");
   for (int64_t i = 0; i < config.num_layers; ++i) {
     const std::string ours = fmt::format("layers.{}.", i);

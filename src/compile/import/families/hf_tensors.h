@@ -33,8 +33,9 @@ void bind_hf_attention(Binder& binder, const std::string& ours, const std::strin
 void bind_hf_mlp(Binder& binder, const std::string& ours, const std::string& theirs,
                  const HfBiases& biases);
 
-// lm_head. Tied models may hold one nevertheless; like transformers, we then use it.
-void bind_hf_head(Binder& binder, bool tied, const std::string& prefix = "");
+// The head, if it is not the embedding. The files of tied models may hold one nevertheless; like
+// transformers, we then use it.
+void bind_hf_head(Binder& binder, bool tied, const std::string& theirs = "lm_head.weight");
 
 // embed_tokens, norm, lm_head (unless `tied`) and for every layer the above and `norms`.
 void bind_hf_decoder(const DecoderConfig& config, bool tied, const HfBiases& biases,

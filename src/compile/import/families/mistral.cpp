@@ -8,9 +8,9 @@
 namespace kvern::import {
 
 void mistral_from_hf(const hf::Config& config, WeightSet& weights, ImportedModel& model) {
-  DecoderConfig c = read_hf_sizes(config, "mistral", {});
+  DecoderConfig c = read_hf_sizes(config, "mistral", {.num_kv_heads = 8});
   read_hf_rope(config, {}, c, model.warnings);
-  const int64_t window = config.size_or("sliding_window", 0);
+  const int64_t window = read_window(config, 4096);
   const auto sliding = read_sliding_layers(config, c.num_layers, [](int64_t) { return true; });
   if (window > 0) set_windows(c, sliding, window);
   const bool tied = config.bool_or("tie_word_embeddings", false);

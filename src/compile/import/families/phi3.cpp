@@ -47,13 +47,14 @@ void check_fused(const ir::Graph& graph, const DecoderConfig& c, const std::stri
 
 void phi3_from_hf(const hf::Config& config, WeightSet& weights, ImportedModel& model) {
   DecoderConfig c = read_hf_sizes(config, "phi3", {.norm_eps = 1e-5});
-  read_hf_rope(config, {.partial_field = "partial_rotary_factor"}, c, model.warnings);
+  read_hf_rope(config, {.partial_field = "partial_rotary_factor", .original_context_length = 4096},
+               c, model.warnings);
   config.ignore({"original_max_position_embeddings"});  // read where the rope scales
   for (const char* bias : {"attention_bias", "mlp_bias", "lm_head_bias"}) {
     config.must_be(bias, false, "Phi-3 has no biases");
   }
   config.ignore({"full_attn_mod", "interpolate_factor"});  // of the authors' own code
-  if (const int64_t window = config.size_or("sliding_window", 0)) {
+  if (const int64_t window = read_window(config, 0)) {
     set_windows(c, std::vector<bool>(static_cast<size_t>(c.num_layers), true), window);
   }
   Binder binder(weights, config.file());
@@ -83,7 +84,7 @@ void phi3_from_gguf(const gguf::File& file, WeightSet& weights, ImportedModel& m
   if (const int64_t window = fields.count_or("attention.sliding_window", 0)) {
     c.layers.assign(static_cast<size_t>(c.num_layers), {.window = window});
   }
-  read_gguf_rope(fields, weights, c);
+  if (!read_gguf_longrope(fields, weights, c, model.warnings)) read_gguf_rope(fields, weights, c);
   fields.refuse_unread();
   Binder binder(weights, gguf_who(file));
   bind_gguf_ends(binder);

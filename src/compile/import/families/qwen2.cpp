@@ -9,7 +9,7 @@
 namespace kvern::import {
 
 void qwen2_from_hf(const hf::Config& config, WeightSet& weights, ImportedModel& model) {
-  DecoderConfig c = read_hf_sizes(config, "qwen2", {});
+  DecoderConfig c = read_hf_sizes(config, "qwen2", {.num_kv_heads = 32});
   read_hf_rope(config, {}, c, model.warnings);
   read_upper_windows(config, c);
   config.ignore({"use_mrope"});  // of the vision models that share these files

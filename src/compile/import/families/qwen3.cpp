@@ -23,7 +23,7 @@ constexpr std::initializer_list<LayerTensor> kQwen3GgufNorms = {{"attn_norm", "a
 }  // namespace
 
 void qwen3_from_hf(const hf::Config& config, WeightSet& weights, ImportedModel& model) {
-  DecoderConfig c = read_hf_sizes(config, "qwen3", {.head_dim = 128});
+  DecoderConfig c = read_hf_sizes(config, "qwen3", {.num_kv_heads = 32, .head_dim = 128});
   c.qk_norm = QkNorm::kPerHead;
   read_hf_rope(config, {}, c, model.warnings);
   read_upper_windows(config, c);

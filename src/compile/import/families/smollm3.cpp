@@ -30,7 +30,7 @@ void read_no_rope(const hf::Config& config, DecoderConfig& c) {
 
 void read_windows(const hf::Config& config, DecoderConfig& c) {
   const bool slides = config.bool_or("use_sliding_window", false);
-  const int64_t window = config.size_or("sliding_window", 0);
+  const int64_t window = read_window(config, 0);
   const auto sliding = read_sliding_layers(
       config, c.num_layers, [&](int64_t i) { return c.layers[static_cast<size_t>(i)].rope < 0; });
   if (slides && window > 0) set_windows(c, sliding, window);
@@ -39,7 +39,7 @@ void read_windows(const hf::Config& config, DecoderConfig& c) {
 }  // namespace
 
 void smollm3_from_hf(const hf::Config& config, WeightSet& weights, ImportedModel& model) {
-  DecoderConfig c = read_hf_sizes(config, "smollm3", {});
+  DecoderConfig c = read_hf_sizes(config, "smollm3", {.num_kv_heads = 4});
   read_no_rope(config, c);
   read_windows(config, c);
   config.ignore({"max_window_layers"});

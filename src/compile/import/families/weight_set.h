@@ -23,6 +23,8 @@ class WeightSet {
     return out;
   }
 
+  bool is_synthetic() const { return synthetic_; }
+
   // Every bind: the family's `name` is made from the file's tensor `source_name`; false when the
   // file has none. Rows of a vector are its elements.
 

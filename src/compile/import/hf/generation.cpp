@@ -58,7 +58,10 @@ void add_stop_ids(const std::vector<int64_t>& ids, const std::string& where, Imp
 
 void read_generation(std::string_view text, ImportedModel& model) {
   const Config config = Config::parse(text, kFile);
-  if (const auto ids = config.find_integers("eos_token_id")) add_stop_ids(*ids, kFile, model);
+  if (const auto ids = config.find_integers("eos_token_id")) {
+    model.stop_ids.clear();  // config.json's count where this file says nothing
+    add_stop_ids(*ids, kFile, model);
+  }
   for (const Unfollowed& field : kUnfollowed) {
     const auto value = config.find_real(field.name);
     if (value && *value != field.off) {
