@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <bitset>
 #include <unordered_map>
 
 #include "kvern/error.h"
 
 namespace kvern::text {
 namespace {
+
+// Every text is searched for them; the longest that models have is below 100.
+constexpr size_t kMaxSoughtToken_bytes = 4096;
 
 [[noreturn]] void fail(const std::string& problem) {
   throw Error(Code::kInvalidModel, "tokenizer: " + problem);
@@ -89,6 +93,14 @@ void check_ids(const TextModel& model) {
     check_id("a merge's right part", merge.right, size);
   }
   for (const AddedToken& added : model.added_tokens) check_id("an added token", added.id, size);
+  for (int32_t id = 0; id < size; ++id) {
+    const auto at = static_cast<size_t>(id);
+    const TokenType type = model.token_types[at];
+    const bool sought = type == TokenType::kControl || type == TokenType::kUserDefined;
+    if (!sought || model.tokens[at].size() <= kMaxSoughtToken_bytes) continue;
+    fail(fmt::format("token {}, which is sought verbatim in texts, has {} bytes; {} at most", id,
+                     model.tokens[at].size(), kMaxSoughtToken_bytes));
+  }
   if (model.bos_id) check_id("bos_token_id", *model.bos_id, size);
   if (model.eos_id) check_id("eos_token_id", *model.eos_id, size);
   if (model.pad_id) check_id("padding_token_id", *model.pad_id, size);
@@ -108,6 +120,19 @@ void TextModel::validate() const {
   }
   check_tokens(*this);
   check_ids(*this);
+}
+
+void TextModel::require_unknown() const {
+  if (kind != TokenizerKind::kUnigram || use_unk) return;
+  std::bitset<256> bytes;
+  for (const std::string& token : tokens) {
+    if (const auto byte = byte_of_token(token)) bytes.set(*byte);
+  }
+  if (byte_fallback && bytes.all()) return;
+  throw Error(Code::kUnsupported,
+              fmt::format("tokenizer: a Unigram vocabulary without unk_id and with {} of 256 byte "
+                          "tokens has no ids for unknown characters",
+                          byte_fallback ? bytes.count() : 0));
 }
 
 std::vector<Merge> parse_merges(std::span<const std::string> tokens,

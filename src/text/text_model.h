@@ -98,6 +98,9 @@ struct TextModel {
   int32_t vocabulary_size() const { return static_cast<int32_t>(tokens.size()); }
   // Throws Error(kInvalidModel) naming the first contradiction.
   void validate() const;
+  // Throws Error(kUnsupported) for a Unigram vocabulary without a token for what it lacks: the
+  // library that trained it refuses such texts, we would leave characters out.
+  void require_unknown() const;
 
   friend bool operator==(const TextModel&, const TextModel&) = default;
 };

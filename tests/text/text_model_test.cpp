@@ -175,5 +175,34 @@ TEST(TextModel, UnknownPreTokenizersAreRefusedByName) {
   expect_error(Code::kUnsupported, "'default'", [] { pre_tokenizer_from_name("default"); });
 }
 
+TEST(TextModel, AUnigramVocabularyNeedsIdsForWhatItLacks) {
+  TextModel model;
+  model.kind = TokenizerKind::kUnigram;
+  model.tokens = {"a"};
+  EXPECT_THROW(model.require_unknown(), Error);
+  model.byte_fallback = true;
+  for (int byte = 0; byte < 255; ++byte) {
+    char token[8];
+    std::snprintf(token, sizeof(token), "<0x%02X>", byte);
+    model.tokens.emplace_back(token);
+  }
+  EXPECT_THROW(model.require_unknown(), Error);
+  model.tokens.emplace_back("<0xFF>");
+  EXPECT_NO_THROW(model.require_unknown());
+  model.byte_fallback = false;
+  model.use_unk = true;
+  EXPECT_NO_THROW(model.require_unknown());
+}
+
+TEST(TextModel, TokensThatAreSoughtInTextsAreShort) {
+  TextModel model;
+  model.kind = TokenizerKind::kByteLevelBpe;
+  model.tokens = {std::string(4096, 'x'), std::string(5000, 'y')};
+  model.token_types = {TokenType::kControl, TokenType::kNormal};
+  EXPECT_NO_THROW(model.validate());
+  model.token_types[1] = TokenType::kUserDefined;
+  EXPECT_THROW(model.validate(), Error);
+}
+
 }  // namespace
 }  // namespace kvern::text

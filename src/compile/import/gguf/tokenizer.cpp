@@ -191,6 +191,7 @@ text::TextModel read_tokenizer(const File& file, std::vector<std::string>& warni
   read_chat_templates(file, model);
   warn_of_unknown_keys(file, warnings);
   model.validate();
+  model.require_unknown();
   return model;
 }
 

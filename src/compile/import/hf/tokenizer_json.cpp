@@ -151,6 +151,7 @@ text::TextModel read_tokenizer_json(std::string_view bytes, const std::string& f
     view.unsupported("no decoder, which puts a space between any two tokens");
   }
   model.validate();
+  model.require_unknown();
   return model;
 }
 

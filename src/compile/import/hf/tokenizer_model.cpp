@@ -254,6 +254,7 @@ text::TextModel read_tokenizer_model(std::span<const std::byte> bytes, const std
       model);
   model.byte_fallback = trainer.byte_fallback;
   model.validate();
+  model.require_unknown();
   return model;
 }
 
