@@ -124,15 +124,29 @@ void write_generation(WireWriter& out, const GenerationDefaults& generation) {
   out.number(generation.repetition_penalty);
 }
 
-void read_generation(WireReader& in, GenerationDefaults& generation) {
+double read_within(WireReader& in, const char* name, double low, double high) {
+  const auto value = in.number<double>(name);
+  if (!(value >= low && value <= high)) {
+    in.fail(name, fmt::format("is {}; {} to {} are possible", value, low, high));
+  }
+  return value;
+}
+
+void read_generation(WireReader& in, int64_t vocabulary_size, GenerationDefaults& generation) {
   generation.stop_ids.resize(in.count(sizeof(int32_t), "stop ids"));
-  for (int32_t& id : generation.stop_ids) id = in.number<int32_t>("stop id");
-  generation.temperature = in.number<double>("temperature");
-  generation.top_p = in.number<double>("top_p");
+  for (int32_t& id : generation.stop_ids) {
+    id = in.number<int32_t>("stop id");
+    if (id < 0 || id >= vocabulary_size) {
+      in.fail("stop id", fmt::format("is {} of {} tokens", id, vocabulary_size));
+    }
+  }
+  generation.temperature = read_within(in, "temperature", 0.0, 100.0);
+  generation.top_p = read_within(in, "top_p", 0.0, 1.0);
   generation.top_k = in.number<int64_t>("top_k");
+  if (generation.top_k < 0) in.fail("top_k", "is negative");
   if (in.remaining() == 0) return;  // plans of 0.1 end here
-  generation.min_p = in.number<double>("min_p");
-  generation.repetition_penalty = in.number<double>("repetition_penalty");
+  generation.min_p = read_within(in, "min_p", 0.0, 1.0);
+  generation.repetition_penalty = read_within(in, "repetition_penalty", 0.01, 100.0);
 }
 
 void read_tactics(WireReader& in, Plan& plan) {
@@ -249,7 +263,7 @@ void read_section(Section section, std::span<const std::byte> bytes, const std::
       plan.text = text::read_text_model(in);
       break;
     case Section::kGeneration:
-      read_generation(in, plan.generation);
+      read_generation(in, plan.vocabulary_size, plan.generation);
       break;
     case Section::kWeightTable:
       read_weight_table(in, plan);

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -270,6 +271,30 @@ TEST_F(PlanFileTest, ProgramsThatPointOutsideAreRefused) {
   refused([](Plan& p) { p.program.buffers[0].offset_per_row = 4; });
   refused([](Plan& p) { p.program.buffers[0].row_bytes = -4; });
   refused([](Plan& p) { p.program.outputs[0].buffer = 1; });
+}
+
+TEST_F(PlanFileTest, SamplingDefaultsOutOfRangeAreRefused) {
+  const auto opens = [&](const GenerationDefaults& generation) {
+    Plan plan = small_plan();
+    plan.generation = generation;
+    write(plan);
+    try {
+      PlanFile file(path_);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Code::kInvalidPlan);
+      return false;
+    }
+    return true;
+  };
+  EXPECT_TRUE(opens({.stop_ids = {0, 6}, .temperature = 0.7, .top_p = 0.9, .top_k = 40}));
+  EXPECT_FALSE(opens({.stop_ids = {7}}));
+  EXPECT_FALSE(opens({.stop_ids = {-1}}));
+  EXPECT_FALSE(opens({.stop_ids = {}, .temperature = -1}));
+  EXPECT_FALSE(opens({.stop_ids = {}, .temperature = std::nan("")}));
+  EXPECT_FALSE(opens({.stop_ids = {}, .top_p = 1.5}));
+  EXPECT_FALSE(opens({.stop_ids = {}, .top_k = -1}));
+  EXPECT_FALSE(opens({.stop_ids = {}, .min_p = 2}));
+  EXPECT_FALSE(opens({.stop_ids = {}, .repetition_penalty = 0}));
 }
 
 }  // namespace
