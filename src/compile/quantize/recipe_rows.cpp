@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -63,7 +64,13 @@ RecipeRows::RecipeRows(const ir::Graph& graph, const ir::Weight& weight, const F
   }
   k_ = shape.back();
   if (shape.size() == 2) n_ = shape.front();
-  const auto scratch = static_cast<size_t>(k_);
+  // A vector may take a part of its source, which is decoded whole.
+  int64_t longest = k_;
+  for (const ir::RecipeNode& node : weight.recipe.nodes) {
+    if (node.op != ir::RecipeOp::kSource) continue;
+    longest = std::max(longest, graph.sources[static_cast<size_t>(node.source)].shape.back());
+  }
+  const auto scratch = static_cast<size_t>(longest);
   codes_.resize(scratch);
   scales_.resize(scratch);
   minima_.resize(scratch);

@@ -109,6 +109,20 @@ TEST(Materialize, PartsOfFusedTensors) {
   EXPECT_EQ(made(source, {2}, {leaf(bias), slice}), (std::vector<float>{2, 3}));
 }
 
+// The source is decoded whole, whatever part of it the vector is.
+TEST(Materialize, PartsOfAQuantisedVector) {
+  SourceFile source;
+  std::string blocks;
+  for (int block = 0; block < 64; ++block) {
+    blocks += std::string("\x00\x3c", 2) + std::string(32, static_cast<char>(block));  // scale 1
+  }
+  const int32_t bias = source.add("bias", ir::SourceType::kQ8_0, {2048}, blocks);
+  ir::RecipeNode slice = node(ir::RecipeOp::kSliceRows, {0});
+  slice.first_row = 1024;
+  slice.num_rows = 2;
+  EXPECT_EQ(made(source, {2}, {leaf(bias), slice}), (std::vector<float>{32, 32}));
+}
+
 TEST(Materialize, TransposedTensorsAndTheirParts) {
   SourceFile source;
   const int32_t fused = add_fused(source);
