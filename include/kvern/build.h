@@ -30,8 +30,8 @@ struct BuildResult {
   std::vector<std::string> warnings;
 };
 
-// Compiles one model file (GGUF v2 or v3 today). Stateless between calls; one call at a time per
-// object.
+// Compiles a GGUF file (v2 or v3), a Hugging Face folder or "synthetic:CONFIG.json". Stateless
+// between calls; one call at a time per object.
 class Builder {
  public:
   // Throws Error(kInvalidArgument) for options out of range.

@@ -96,11 +96,6 @@ plan::Plan describe(const import::ImportedModel& model, const BuildRequest& requ
                      .top_k = model.generation.top_k,
                      .min_p = model.generation.min_p,
                      .repetition_penalty = model.generation.repetition_penalty};
-  plan.generation.temperature = model.generation.temperature;
-  plan.generation.top_p = model.generation.top_p;
-  plan.generation.top_k = model.generation.top_k;
-  plan.generation.min_p = model.generation.min_p;
-  plan.generation.repetition_penalty = model.generation.repetition_penalty;
   plan.profile = profile_of(model, request);
   return plan;
 }
