@@ -157,7 +157,7 @@ def _make(root, name, spec):
     if "gguf" in spec:
         model = _load(folder, spec["gguf"].get("changes"))
         golden["gguf"] = _answer(model, ids)
-        tiny_families_gguf.write(folder / "model.gguf", name, model)
+        tiny_families_gguf.write(folder / "model.gguf", name, model, spec.get("family", name))
     text = json.dumps(golden, separators=(",", ":"))
     (folder / "golden.json").write_text(text.replace(',"', ',\n"') + "\n", encoding="utf-8")
 

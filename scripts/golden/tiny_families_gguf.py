@@ -79,6 +79,16 @@ def _rope(family, config, head_dim):
     if parameters["rope_type"] == "linear":
         out["rope.scaling.type"] = "linear"
         out["rope.scaling.factor"] = float(parameters["factor"])
+    if parameters["rope_type"] == "yarn":
+        out["rope.scaling.type"] = "yarn"
+        out["rope.scaling.factor"] = float(parameters["factor"])
+        out["rope.scaling.original_context_length"] = parameters["original_max_position_embeddings"]
+    if parameters["rope_type"] == "longrope":
+        original = config.original_max_position_embeddings
+        longer = config.max_position_embeddings / original
+        out["rope.scaling.original_context_length"] = original
+        out["rope.scaling.attn_factor"] = float(
+            np.sqrt(1 + np.log(longer) / np.log(original)) if longer > 1 else 1.0)
     return out
 
 
@@ -104,7 +114,7 @@ def _metadata(family, config):
     if head_dim * heads != hidden:
         out |= {"attention.key_length": head_dim, "attention.value_length": head_dim}
     if family in ("phi3", *_GEMMA):
-        out["attention.sliding_window"] = config.sliding_window
+        out["attention.sliding_window"] = config.sliding_window or 0
     if family == "gemma2":
         out |= {"attn_logit_softcapping": config.attn_logit_softcapping,
                 "final_logit_softcapping": config.final_logit_softcapping}
@@ -129,19 +139,23 @@ def _llama3_factors(config):
     return (1.0 / ((1 - smooth) / factor + smooth)).astype(np.float32)
 
 
-def write(path, family, model):
+def write(path, name, model, family):
     config = model.config
     architecture = _ARCHITECTURE.get(family, family)
-    metadata = {"general.architecture": architecture, "general.name": f"tiny_{family}",
+    metadata = {"general.architecture": architecture, "general.name": f"tiny_{name}",
                 "tokenizer.ggml.model": "no_vocab"}
     metadata |= {f"{architecture}.{key}": value for key, value in _metadata(family, config).items()}
     tied = config.tie_word_embeddings
     tensors = []
-    for name, tensor in model.state_dict().items():
-        name = _name(family, name)
-        if tied and name == "output.weight":
+    for theirs, tensor in model.state_dict().items():
+        ours = _name(family, theirs)
+        if tied and ours == "output.weight":
             continue
-        tensors.append((name, "F32", _array(family, name, tensor.numpy(), config)))
-    if family == "llama":
+        tensors.append((ours, "F32", _array(family, ours, tensor.numpy(), config)))
+    if family == "phi3" and config.rope_parameters["rope_type"] == "longrope":
+        for kind in ("long", "short"):
+            factors = np.array(config.rope_parameters[f"{kind}_factor"], dtype=np.float32)
+            tensors.append((f"rope_factors_{kind}.weight", "F32", factors))
+    if config.to_dict().get("rope_parameters", {}).get("rope_type") == "llama3":
         tensors.append(("rope_freqs.weight", "F32", _llama3_factors(config)))
     gguf_writer.write(path, metadata, tensors)

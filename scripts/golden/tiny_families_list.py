@@ -43,10 +43,12 @@ FAMILIES = {
     },
     "llama_yarn": {
         "model_type": "llama",
+        "family": "llama",
         "config": {**_SIZES, "attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True,
                    **_rope(rope_type="yarn", factor=8.0, original_max_position_embeddings=16)},
         "embed_gain": 0.5,
         "features": {"rope": "rope", "rope scaling": _rope(), "bias": "bias"},
+        "gguf": {},
     },
     "mistral": {
         "model_type": "mistral",
@@ -127,6 +129,24 @@ FAMILIES = {
             "rope": "rope",
             "window": {"sliding_window": None},
             "partial rotation": _rope(partial_rotary_factor=1.0),
+        },
+        "gguf": {},
+    },
+    # Below its original length; beyond it other factors hold, which Kvern does not serve.
+    "phi3_longrope": {
+        "model_type": "phi3",
+        "family": "phi3",
+        "config": {**_SIZES, "rms_norm_eps": 1e-5, "max_position_embeddings": 512,
+                   "original_max_position_embeddings": 72,
+                   **_rope(rope_type="longrope", partial_rotary_factor=0.5,
+                           short_factor=[1.5, 3.0], long_factor=[2.0, 5.0])},
+        "features": {
+            "rope": "rope",
+            "short factors": _rope(rope_type="longrope", partial_rotary_factor=0.5,
+                                   short_factor=[1.0, 1.0], long_factor=[2.0, 5.0]),
+            "attention factor": _rope(rope_type="longrope", partial_rotary_factor=0.5,
+                                      attention_factor=1.0, short_factor=[1.5, 3.0],
+                                      long_factor=[2.0, 5.0]),
         },
         "gguf": {},
     },
