@@ -30,7 +30,8 @@ def _draw(name, shape, random, spec):
     values = torch.randn(shape, generator=random)
     if len(shape) == 1:
         if name.endswith("bias"):
-            return 0.3 * values
+            middle = spec.get("up_bias", 0.0) if "h_to_4h" in name else 0.0
+            return middle + 0.3 * values
         offset = 0.0 if spec.get("norm_less_one") else 1.0
         return offset + 0.2 * values
     table = any(part in name for part in ("embed", "wte", "lm_head"))
@@ -40,6 +41,8 @@ def _draw(name, shape, random, spec):
         return spec.get("embed_gain", 1.0) * values
     fan_in = shape[0] if ".c_" in name else shape[1]
     gain = spec.get("qk_gain", 1.8) if any(part in name for part in ("q_proj", "k_proj")) else 1.3
+    if "4h_to_h" in name:
+        gain = spec.get("down_gain", gain)
     if table:
         gain = spec.get("head_gain", 2.0)
     return gain * values / fan_in**0.5
