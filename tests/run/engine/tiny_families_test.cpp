@@ -83,8 +83,8 @@ TEST_P(TinyFamily, GivesTransformersIdsAndLogits) {
 
 INSTANTIATE_TEST_SUITE_P(Families, TinyFamily,
                          ::testing::Values("llama", "llama_yarn", "mistral", "qwen2", "qwen3",
-                                           "gemma2", "gemma3", "phi3", "olmo2", "granite",
-                                           "smollm3", "gpt2", "gpt_neox"),
+                                           "gemma2", "gemma3", "phi3", "phi3_longrope", "olmo2",
+                                           "granite", "smollm3", "gpt2", "gpt_neox"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
