@@ -86,6 +86,9 @@ class Chat {
       show([&](const auto& on_event) { return session_.ask(message, on_event); });
     } catch (const Error& error) {
       print_error(error.what());
+      const bool too_long = message[0] != '/' && error.code() == Code::kInvalidRequest;
+      if (too_long && !session_.messages().empty())
+        print_note("(/reset begins a new conversation)");
       // A script must not go on as if its question had been answered.
       if (!editor_.interactive()) {
         code_ = error.code() == Code::kInvalidRequest ? kBadInput : kFailed;
@@ -161,10 +164,19 @@ int chat(const Flags& flags) {
   const std::string plan =
       plan_for(flags.engine.model, flags.engine.build, {flags.engine.quiet, flags.engine.verify});
   const PlanSummary summary = Plan::open(plan).summary();
+  if (!summary.has_chat_template || !summary.has_tokenizer) {
+    throw Error(
+        Code::kUnsupported,
+        fmt::format("'{}' has no {}: it completes text and does not chat; use `kvern run {} "
+                    "-p TEXT`",
+                    flags.engine.model, summary.has_tokenizer ? "chat template" : "tokenizer",
+                    flags.engine.model));
+  }
   Engine engine = Engine::load(plan, flags.engine.to_options());
   if (summary.synthetic) print_error("warning: the weights are synthetic: answers mean nothing");
   Request defaults;
   defaults.sampling = sampling_of(flags.sampling, summary.sampling);
+  warn_of_idle_options(flags.sampling, defaults.sampling);
   defaults.max_new_tokens = flags.max_new_tokens;
   return Chat(engine, flags, std::move(defaults)).run();
 }

@@ -55,6 +55,29 @@ std::vector<ChatMessage> read_conversation(const std::string& path) {
   }
 }
 
+// /save replaces what /save wrote, and nothing else.
+void check_may_replace(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const auto refuse = [&](const std::string& what) {
+    throw Error(Code::kInvalidArgument,
+                fmt::format("'{}' is {}: nothing is saved; choose another name", path, what));
+  };
+  const fs::file_status status = fs::symlink_status(path, ignored);
+  if (fs::exists(status) && !fs::is_regular_file(status)) refuse("no regular file");
+  if (fs::exists(status)) {
+    try {
+      read_conversation(path);
+    } catch (const Error&) {
+      refuse("a file that /save did not write");
+    }
+  } else if (fs::exists(context_path(path), ignored)) {
+    throw Error(Code::kInvalidArgument,
+                fmt::format("'{}' is there already: nothing is saved; choose another name",
+                            context_path(path)));
+  }
+}
+
 // Through a temporary file: a full disk leaves an older conversation as it was.
 void write_conversation(const std::string& path, const std::string& text) {
   const std::string temporary = path + ".part";
@@ -155,6 +178,7 @@ void ChatSession::forget_cancel() {
 }
 
 void ChatSession::save(const std::string& path) const {
+  check_may_replace(path);
   Json json = {{"format", kFormat}, {"messages", Json::array()}};
   for (const ChatMessage& message : messages_) {
     json["messages"].push_back({{"role", message.role}, {"content", message.content}});

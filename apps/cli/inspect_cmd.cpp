@@ -11,6 +11,7 @@ namespace {
 struct Flags {
   std::string plan;
   std::string why;
+  bool why_given = false;
   bool graph = false;
   bool json = false;
 };
@@ -45,7 +46,7 @@ std::string table(const Plan& plan) {
 
 int inspect(const Flags& flags) {
   const Plan plan = Plan::open(flags.plan);
-  if (!flags.why.empty()) {
+  if (flags.why_given) {
     print(plan.why(flags.why));
   } else if (flags.graph) {
     print(plan.graph_text() + "\n");
@@ -66,7 +67,10 @@ std::function<int()> setup_inspect(CLI::App& app) {
   app.add_flag("--json", flags->json, "Print everything but the graph as JSON")
       ->excludes(why)
       ->excludes(graph);
-  return [=] { return inspect(*flags); };
+  return [=] {
+    flags->why_given = why->count() > 0;
+    return inspect(*flags);
+  };
 }
 
 }  // namespace kvern::cli

@@ -62,10 +62,10 @@ Request request_of(const Flags& flags, const Sampling& proposed, std::vector<int
 // Prints pieces as they come; ids one by one with commas.
 class Printer {
  public:
-  explicit Printer(const Flags& flags) : flags_(flags) {}
+  Printer(const Flags& flags, bool ids) : flags_(flags), ids_(ids) {}
   void show(const Event& event) {
     if (flags_.json) return;
-    if (!flags_.ids) {
+    if (!ids_) {
       print(event.text);
     } else if (event.kind == Event::Kind::kToken) {
       print(fmt::format("{}{}", first_ ? "" : ",", event.id));
@@ -75,12 +75,18 @@ class Printer {
 
  private:
   const Flags& flags_;
+  const bool ids_;
   bool first_ = true;
 };
 
-Collected collect_all(ExecutionContext& context, const Flags& flags) {
+// Without a tokenizer there is no text to print.
+bool prints_ids(const Engine& engine, const Flags& flags) {
+  return flags.ids || !engine.text().has_tokenizer();
+}
+
+Collected collect_all(ExecutionContext& context, bool ids, const Flags& flags) {
   Collected out;
-  Printer printer(flags);
+  Printer printer(flags, ids);
   out.answer = collect(context, [&](const Event& event) {
     printer.show(event);
     if (event.kind == Event::Kind::kToken && flags.num_logprobs >= 0) {
@@ -101,7 +107,7 @@ std::vector<Collected> answer(Engine& engine, const Request& request, const Flag
   std::vector<Collected> out;
   for (ExecutionContext& context : contexts) {
     if (contexts.size() > 1 && !flags.json) print(fmt::format("[{}] ", out.size() + 1));
-    out.push_back(collect_all(context, flags));
+    out.push_back(collect_all(context, prints_ids(engine, flags), flags));
     if (!flags.json) print("\n");
   }
   return out;
@@ -147,11 +153,10 @@ int exit_code(const Answer& answer) {
 int finish(const Run& run, const Flags& flags) {
   if (flags.json) {
     print(to_json(run).dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-  } else if (!flags.engine.quiet) {
-    print_note(closing_line(run));
   }
   int code = kOk;
   for (const Collected& each : run.answers) code = std::max(code, exit_code(each.answer));
+  if (!flags.json && !flags.engine.quiet && code != kFailed) print_note(closing_line(run));
   return code;
 }
 
@@ -169,7 +174,14 @@ int run(const Flags& flags) {
   const PlanSummary summary = Plan::open(plan).summary();
   run.synthetic = summary.synthetic;
   run.prompt = prompt_ids(flags.prompt, engine.text());
-  run.answers = answer(engine, request_of(flags, summary.sampling, run.prompt), flags);
+  const Request request = request_of(flags, summary.sampling, run.prompt);
+  if (!quiet) {
+    warn_of_idle_options(flags.sampling, request.sampling);
+    if (flags.num_answers > 1 && request.sampling.temperature == 0) {
+      print_error("warning: all answers are the same at temperature 0; give --temperature");
+    }
+  }
+  run.answers = answer(engine, request, flags);
   return finish(run, flags);
 }
 

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <limits>
 
+#include "apps/cli/output.h"
+
 namespace kvern::cli {
 namespace {
 
@@ -92,6 +94,23 @@ Sampling sampling_of(const SamplingFlags& flags, const Sampling& proposed) {
   }
   sampling.seed = flags.seed;
   return sampling;
+}
+
+void warn_of_idle_options(const SamplingFlags& flags, const Sampling& sampling) {
+  if (sampling.temperature > 0) return;
+  std::string idle;
+  const auto add = [&](bool given, const char* name) {
+    if (given) idle += (idle.empty() ? "" : ", ") + std::string(name);
+  };
+  add(flags.top_k.has_value(), "--top-k");
+  add(flags.top_p.has_value(), "--top-p");
+  add(flags.min_p.has_value(), "--min-p");
+  add(flags.seed.has_value(), "--seed");
+  if (idle.empty()) return;
+  print_error(
+      fmt::format("warning: {} change{} nothing: the likeliest token is taken; give "
+                  "--temperature above 0",
+                  idle, idle.find(',') == std::string::npos ? "s" : ""));
 }
 
 }  // namespace kvern::cli

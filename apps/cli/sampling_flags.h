@@ -27,5 +27,7 @@ void add_sampling_flags(CLI::App& app, const std::shared_ptr<SamplingFlags>& fla
 
 // Throws Error(kInvalidArgument) for a bias that is none.
 Sampling sampling_of(const SamplingFlags& flags, const Sampling& proposed);
+// Options that change nothing because the temperature is 0 are named on standard error.
+void warn_of_idle_options(const SamplingFlags& flags, const Sampling& sampling);
 
 }  // namespace kvern::cli

@@ -25,6 +25,7 @@ struct Flags {
 };
 
 constexpr size_t kMaxRequests = 10'000'000;
+constexpr int64_t kMostSequences = 4096;  // of a build
 
 RequestLengths parse_line(const std::string& line, size_t number, const std::string& path) {
   const Json json = Json::parse(line, nullptr, /*allow_exceptions=*/false);
@@ -111,8 +112,14 @@ std::string table(const SizeProposal& p) {
                             show_bytes(p.weight_bytes), show_bytes(p.activation_bytes)));
   row("options", fmt::format("build --max-context-length {} --max-sequences {}; run --kv-capacity "
                              "{}",
-                             p.context_length, std::clamp<int64_t>(p.sequences, 1, 4096),
+                             p.context_length, std::clamp<int64_t>(p.sequences, 1, kMostSequences),
                              p.kv_capacity_tokens));
+  if (p.context_length > p.plan_context_length) {
+    out += "note: a build takes no context length beyond what its model was trained for\n";
+  }
+  if (p.sequences > kMostSequences) {
+    out += fmt::format("note: one engine runs {} sequences at most\n", kMostSequences);
+  }
   return out;
 }
 

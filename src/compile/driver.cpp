@@ -62,16 +62,24 @@ void check_plan_path(const BuildRequest& request) {
   std::error_code ignored;
   const std::filesystem::path target(request.plan_path);
   const std::filesystem::path folder = target.parent_path();
-  if (target.filename().empty() ||
-      (!folder.empty() && !std::filesystem::is_directory(folder, ignored))) {
+  if (target.filename().empty() || std::filesystem::is_directory(target, ignored)) {
+    throw Error(Code::kInvalidArgument,
+                fmt::format("cannot write the plan '{}': that is a folder; name a file in it",
+                            request.plan_path));
+  }
+  if (!folder.empty() && !std::filesystem::is_directory(folder, ignored)) {
     throw Error(Code::kNotFound, fmt::format("cannot write the plan '{}': there is no folder '{}'",
                                              request.plan_path, folder.string()));
   }
-  const bool same = std::filesystem::equivalent(request.model_path, request.plan_path, ignored);
+  constexpr std::string_view kSynthetic = "synthetic:";
+  const std::string model = request.model_path.starts_with(kSynthetic)
+                                ? request.model_path.substr(kSynthetic.size())
+                                : request.model_path;
+  const bool same = std::filesystem::equivalent(model, request.plan_path, ignored);
   // A folder's files have fixed names; only an older plan may be replaced among them.
   const bool file_of_folder =
       std::filesystem::exists(target, ignored) && target.extension() != ".plan" &&
-      std::filesystem::equivalent(request.model_path, folder.empty() ? "." : folder, ignored);
+      std::filesystem::equivalent(model, folder.empty() ? "." : folder, ignored);
   if (!same && !file_of_folder) return;
   throw Error(
       Code::kInvalidArgument,
@@ -134,6 +142,9 @@ BuildResult build(const BuildRequest& request) {
   plan.program = std::move(lowered.program);
   plan.weights = lowered.weights;
   mark_synthetic(model, lowered.weight_index, plan);
+  if (model.synthetic_seed) {  // drawn in their storage: nothing is rounded
+    for (quantize::WeightNote& note : weight_notes) note.exact = true;
+  }
   plan.graph_text = ir::print(model.graph);
   plan.recipes_text = ir::print_recipes(model.graph);
 

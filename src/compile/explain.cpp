@@ -41,14 +41,6 @@ std::string similar(const plan::Plan& plan, std::string_view value) {
   return fmt::format("similar: {}", fmt::join(found, ", "));
 }
 
-std::string describe(const plan::Instruction& instruction) {
-  std::vector<NamedField> fields = instruction.desc;
-  for (NamedField& field : fields) {
-    if (field.name.empty()) field.name = fmt::format("{}", field.number);
-  }
-  return print_fields(fields);
-}
-
 void add_candidates(const plan::Instruction& instruction, std::string& out) {
   bool taken = false;
   out += "  implementations, best first, on this machine:\n";
@@ -64,16 +56,23 @@ void add_candidates(const plan::Instruction& instruction, std::string& out) {
   }
 }
 
-void add_weights(const plan::Plan& plan, const plan::Instruction& instruction, std::string& out) {
-  const std::vector<std::string_view> lines = lines_of(plan.graph_text);
-  for (const plan::OperandRef& operand : instruction.inputs) {
-    if (operand.kind != plan::OperandKind::kWeight) continue;
-    const plan::Weight& weight = plan.weights[static_cast<size_t>(operand.index)];
-    out += fmt::format("  weight {}: {}, packed {}, {} bytes\n", weight.name,
-                       to_string(weight.format), weight.packing, weight.size_bytes);
+void add_weight(const plan::Plan& plan, const plan::Weight& weight, std::string& out) {
+  out += fmt::format("  weight {}: {}, packed {}, {} bytes\n", weight.name,
+                     to_string(weight.format), weight.packing, weight.size_bytes);
+  const std::string start = fmt::format("weight \"{}\"", weight.name);
+  for (const std::string_view line : lines_of(plan.graph_text)) {
+    if (trimmed(line).starts_with(start)) out += fmt::format("    {}\n", trimmed(line));
+  }
+}
+
+// The weight of that name, or those that are made of the file's tensor of that name.
+void add_weights_named(const plan::Plan& plan, std::string_view name, std::string& out) {
+  const std::string quoted = fmt::format("\"{}\"", name);
+  for (const plan::Weight& weight : plan.weights) {
     const std::string start = fmt::format("weight \"{}\"", weight.name);
-    for (const std::string_view line : lines) {
-      if (trimmed(line).starts_with(start)) out += fmt::format("    {}\n", trimmed(line));
+    for (const std::string_view line : lines_of(plan.graph_text)) {
+      if (!trimmed(line).starts_with(start)) continue;
+      if (line.find(quoted) != std::string_view::npos) add_weight(plan, weight, out);
     }
   }
 }
@@ -99,10 +98,13 @@ std::string explain(const plan::Plan& plan, std::string_view value) {
   std::string out;
   for (const plan::Instruction& instruction : plan.program.instructions) {
     if (instruction.source != value) continue;
-    out +=
-        fmt::format("{}: {} {}\n", instruction.source, instruction.family, describe(instruction));
+    out += fmt::format("{}: {} {}\n", instruction.source, instruction.family,
+                       tune::describe(instruction));
     add_candidates(instruction, out);
-    add_weights(plan, instruction, out);
+    for (const plan::OperandRef& operand : instruction.inputs) {
+      if (operand.kind != plan::OperandKind::kWeight) continue;
+      add_weight(plan, plan.weights[static_cast<size_t>(operand.index)], out);
+    }
   }
   if (const std::string_view line = graph_line(plan, value); !line.empty()) {
     if (out.empty()) {
@@ -110,6 +112,7 @@ std::string explain(const plan::Plan& plan, std::string_view value) {
     }
     out += fmt::format("  graph: {}\n", line);
   }
+  if (out.empty()) add_weights_named(plan, value, out);
   if (!out.empty()) return out;
   throw Error(Code::kInvalidArgument,
               fmt::format("the plan's program computes no '{}'; {}", value, similar(plan, value)));

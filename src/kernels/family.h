@@ -23,6 +23,8 @@ struct Family {
   std::unique_ptr<PreparedOp> (*prepare)(const std::vector<NamedField>& desc, const Choice& choice);
   // Every implementation with its verdict, best first: `kvern inspect --why`.
   std::vector<Candidate> (*candidates)(const std::vector<NamedField>& desc);
+  // The Desc with its fields' names.
+  std::string (*describe)(const std::vector<NamedField>& desc);
   // Throws Error(kInvalidPlan) naming what no implementation can do.
   void (*validate)(const std::vector<NamedField>& desc);
 };
@@ -64,6 +66,11 @@ class Prepared final : public PreparedOp {
   Desc desc_;
   const ImplT& impl_;
 };
+
+template <class Traits>
+std::string describe(const std::vector<NamedField>& fields) {
+  return print_fields(to_fields(from_fields<typename Traits::Desc>(fields)));
+}
 
 template <class Traits>
 void validate(const std::vector<NamedField>& fields) {
@@ -115,7 +122,7 @@ std::vector<Candidate> candidates(const std::vector<NamedField>& fields) {
 template <class Traits>
 Family make_family() {
   return {Traits::kName, family_internal::prepare<Traits>, family_internal::candidates<Traits>,
-          family_internal::validate<Traits>};
+          family_internal::describe<Traits>, family_internal::validate<Traits>};
 }
 
 }  // namespace kvern::kernels

@@ -23,7 +23,7 @@ constexpr const char* kDamaged = "the file is damaged or cut short; build it aga
 
 Header read_header(std::span<const std::byte> bytes, const std::string& file, bool check_sums) {
   if (bytes.size() < sizeof(kMagic) || std::memcmp(bytes.data(), kMagic, sizeof(kMagic)) != 0) {
-    fail(file, "does not begin like a plan; was it made by `kvern build`?");
+    fail(file, "does not begin like a plan; a model is built first: `kvern build MODEL -o PLAN`");
   }
   if (bytes.size() < sizeof(Header)) {
     fail(file, fmt::format("has {} bytes, fewer than a header; {}", bytes.size(), kDamaged));

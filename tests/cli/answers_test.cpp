@@ -109,6 +109,9 @@ TEST_F(CliAnswers, WhyNamesImplementationsAndWeights) {
   }
   const Outcome part = run({"inspect", plan(), "--why", "layers.0.attn.q"});
   EXPECT_THAT(part.out, HasSubstr("split("));
+  EXPECT_THAT(outcome.out, HasSubstr("k = 32")) << "fields have names";
+  const Outcome tensor = run({"inspect", plan(), "--why", "blk.0.attn_q.weight"});
+  EXPECT_THAT(tensor.out, HasSubstr("weight layers.0.attn.qkv.weight"));
   const Outcome wrong = run({"inspect", plan(), "--why", "layers.77.attn.qkv"});
   EXPECT_EQ(wrong.exit_code, 2);
   EXPECT_THAT(wrong.err, HasSubstr("layers.0.attn.qkv"));
@@ -157,6 +160,10 @@ TEST(CliSynthetic, TheSeedAloneMakesTheWeights) {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     const Json json = parse_json(outcome.out, "standard output", Code::kInvalidArgument);
     EXPECT_EQ(json.at("synthetic"), true);
+    EXPECT_EQ(
+        run({"run", plan, "--prompt-ids", "5", "-n", "3", "--ignore-eos", "-q"}).out.size() > 5,
+        true)
+        << "without a tokenizer ids are printed";
     EXPECT_THAT(run({"inspect", plan}).out, HasSubstr("SYNTHETIC"));
     EXPECT_EQ(run({"verify", plan}).exit_code, 0);
     return json.at("ids");

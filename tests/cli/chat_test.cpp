@@ -119,6 +119,23 @@ TEST_F(CliChat, RetryAnswersTheSameQuestionAgain) {
   EXPECT_EQ(messages[0].at("content"), "hello");
 }
 
+// What somebody keeps there is not /save's to replace.
+TEST_F(CliChat, SaveReplacesNothingButTalks) {
+  const std::string notes = temp_path("notes.txt"), link = temp_path("link.json");
+  write_file(notes, "precious");
+  std::filesystem::create_symlink(notes, link);
+  for (const std::string& taken : {notes, link, plan(), temp_folder(), std::string("/dev/null")}) {
+    const Outcome outcome = talk("hello\n/save " + taken + "\n");
+    EXPECT_NE(outcome.exit_code, 0) << taken;
+    EXPECT_THAT(outcome.err, HasSubstr(taken));
+  }
+  EXPECT_EQ(read_file(notes), "precious");
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+  const std::string talk_file = temp_path("again.json");
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(talk("hello\n/save " + talk_file + "\n").exit_code, 0);
+}
+
 TEST_F(CliChat, DamagedTalksAreRefused) {
   const std::string file = temp_path("damaged.json");
   for (const char* text : {"", "{", "[]", "{\"format\": \"kvern-chat-1\"}",

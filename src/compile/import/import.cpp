@@ -19,6 +19,10 @@ const char* other_format(std::span<const std::byte> bytes) {
   if (head.starts_with("tjgg") || head.starts_with("lmgg") || head.starts_with("fmgg")) {
     return "a GGML file older than GGUF; convert the model again";
   }
+  if (head.starts_with("KVERNPLN")) return "a plan: it is built already, give it to `kvern run`";
+  if (head.starts_with("{")) {
+    return "a JSON file; give the folder of a config.json, or synthetic:FILE for its shapes alone";
+  }
   if (head.starts_with("PK\x03\x04")) return "a zip archive or a PyTorch checkpoint";
   if (head.size() > 8 && head[8] == '{') return "a safetensors file; give the folder it lies in";
   if (head.starts_with("\x08")) return "perhaps an ONNX file; not supported yet";

@@ -14,4 +14,9 @@ std::vector<CandidateNote> candidates(const plan::Instruction& instruction) {
   return out;
 }
 
+std::string describe(const plan::Instruction& instruction) {
+  const kernels::Family* family = kernels::find_family(instruction.family);
+  return family == nullptr ? "" : family->describe(instruction.desc);
+}
+
 }  // namespace kvern::tune

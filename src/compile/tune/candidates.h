@@ -16,5 +16,7 @@ struct CandidateNote {
 
 // Every implementation of the instruction's family, best first, as this processor sees it.
 std::vector<CandidateNote> candidates(const plan::Instruction& instruction);
+// Its shapes and formats, readable.
+std::string describe(const plan::Instruction& instruction);
 
 }  // namespace kvern::tune
