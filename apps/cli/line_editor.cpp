@@ -15,9 +15,15 @@ struct LineEditor::State {
   std::string prompt;
   bool interrupted = false;
 
+  // The terminal is given back; the editor itself stays until the process ends, because el_end()
+  // loses the names that EL_ADDFN copied.
   ~State() {
+    if (editor != nullptr) {
+      el_set(editor, EL_PREP_TERM, 0);
+      static EditLine* kept [[maybe_unused]];
+      kept = editor;
+    }
     if (history != nullptr) history_end(history);
-    if (editor != nullptr) el_end(editor);
   }
   static State& of(EditLine* editor) {
     State* state = nullptr;
