@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -135,11 +136,33 @@ Answer ChatSession::retry(const std::function<void(const Event&)>& on_event) {
   }
 }
 
-// The turns before are found in the prefix cache: the old context leaves its pages there.
+// The context goes on where it agrees with the conversation: what it holds is not computed again,
+// also when it came from a file, whose pages serve nobody else.
+bool ChatSession::go_on(const Request& request) {
+  if (!context_) return false;
+  const std::vector<int32_t> held = context_->context_ids();
+  const std::vector<int32_t>& wanted = request.prompt_ids;
+  const auto differ = std::mismatch(held.begin(), held.end(), wanted.begin(), wanted.end()).first;
+  const auto common =
+      std::min<ptrdiff_t>(differ - held.begin(), static_cast<ptrdiff_t>(wanted.size()) - 1);
+  if (common <= 0) return false;
+  Request rest = request;
+  rest.prompt_ids.erase(rest.prompt_ids.begin(), rest.prompt_ids.begin() + common);
+  try {
+    if (common < static_cast<ptrdiff_t>(held.size())) context_->rewind(common);
+    context_->extend(rest);
+    return true;
+  } catch (const Error&) {
+    return false;  // an answer that failed keeps nothing; a bad request fails again, by itself
+  }
+}
+
 void ChatSession::begin(const Request& request) {
   const std::lock_guard lock(mutex_);
-  context_.reset();
-  context_.emplace(engine_.submit(request));
+  if (!go_on(request)) {
+    context_.reset();
+    context_.emplace(engine_.submit(request));
+  }
   if (cancelled_) context_->cancel();
 }
 

@@ -44,6 +44,7 @@ class ChatSession {
 
  private:
   void begin(const Request& request);
+  bool go_on(const Request& request);
 
   Engine& engine_;
   Request defaults_;

@@ -111,6 +111,17 @@ TEST_F(CliChat, ASavedTalkGoesOnAsIfItHadNeverStopped) {
   EXPECT_EQ(conversation(file)[0].at("content"), "be brief");
 }
 
+TEST_F(CliChat, ALoadedContextIsNotComputedAgain) {
+  const std::string file = temp_path("loaded.json");
+  ASSERT_EQ(talk("/system be brief\nhello\n/save " + file + "\n").exit_code, 0);
+  Terminal terminal(args({"--load", file}));
+  ASSERT_TRUE(terminal.wait_for("> ")) << terminal.screen();
+  terminal.type("and then?\r");
+  ASSERT_TRUE(terminal.wait_for("tokens/s]")) << terminal.screen();
+  EXPECT_THAT(terminal.screen(), HasSubstr(" cached"));
+  EXPECT_THAT(terminal.screen(), Not(HasSubstr(" 0 cached")));
+}
+
 TEST_F(CliChat, RetryAnswersTheSameQuestionAgain) {
   const std::string file = temp_path("retry.json");
   ASSERT_EQ(talk("hello\n/retry\n/save " + file + "\n").exit_code, 0);
