@@ -254,6 +254,17 @@ TEST_P(Matrix, RestoredAndForkedInATightBatch) {
   const auto trunk = from.submit(first);
   answer_of(*trunk);
   from.save_context(*trunk->kept(), begin, path);
+  const auto request = [&](int32_t i) {
+    RequestSpec spec = spec_of(begin, kTokens);
+    spec.prompt_ids.push_back(i);
+    return spec;
+  };
+  std::vector<Ids> alone;
+  for (int32_t i = 0; i < 8; ++i) {
+    RequestSpec spec = request(i);
+    spec.use_prefix_cache = false;
+    alone.push_back(answer_of(*from.submit(std::move(spec))));
+  }
   for (const bool cached : {false, true}) {
     SCOPED_TRACE(cached);
     EngineOptions options;
@@ -262,31 +273,27 @@ TEST_P(Matrix, RestoredAndForkedInATightBatch) {
     options.prefill_chunk_tokens = 7;
     options.prefix_cache = cached;
     Engine to(file_, options);
-    const auto kept = to.submit(first);
-    answer_of(*kept);
-    RestoredContext restored = to.restore_context(path);
-    std::vector<std::shared_ptr<Generation>> generations;
-    for (int32_t i = 0; i < 8; ++i) {
-      RequestSpec spec = spec_of(begin, kTokens);
-      spec.prompt_ids.push_back(i);
-      spec.base = i % 2 == 0 ? restored.kept : kept->kept();
-      generations.push_back(to.submit(std::move(spec)));
-    }
-    restored.kept.reset();
     int64_t reused = 0;
-    std::vector<Ids> got;
-    for (const auto& generation : generations) {
-      got.push_back(answer_of(*generation));
-      reused += generation->timings().cached_tokens;
+    // On a busy machine one may end before the next is submitted: then nobody has to give way, and
+    // the eight are asked again.
+    for (int round = 0; round < 50 && to.stats().scheduler.preemptions == 0; ++round) {
+      const auto kept = to.submit(first);
+      answer_of(*kept);
+      RestoredContext restored = to.restore_context(path);
+      std::vector<std::shared_ptr<Generation>> generations;
+      for (int32_t i = 0; i < 8; ++i) {
+        RequestSpec spec = request(i);
+        spec.base = i % 2 == 0 ? restored.kept : kept->kept();
+        generations.push_back(to.submit(std::move(spec)));
+      }
+      restored.kept.reset();
+      for (size_t i = 0; i < generations.size(); ++i) {
+        EXPECT_EQ(answer_of(*generations[i]), alone[i]) << i;
+        reused += generations[i]->timings().cached_tokens;
+      }
     }
     EXPECT_GT(to.stats().scheduler.preemptions, 0);
     EXPECT_GT(reused, 0);
-    for (int32_t i = 0; i < 8; ++i) {
-      RequestSpec alone = spec_of(begin, kTokens);
-      alone.prompt_ids.push_back(i);
-      alone.use_prefix_cache = false;
-      EXPECT_EQ(got[static_cast<size_t>(i)], answer_of(*from.submit(std::move(alone)))) << i;
-    }
   }
 }
 
