@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/exp_constants.h"
 #include "kernels/cpu/intrinsics.h"
 
 namespace kvern::kernels::cpu {
@@ -35,24 +36,24 @@ namespace kvern::kernels::cpu {
 
 // x - n ln2, with ln2 in two parts.
 [[gnu::target("avx2,fma"), gnu::always_inline]] inline __m256 reduce_exp(__m256 x, __m256 n) {
-  const __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(0.693359375f), x);
-  return _mm256_fnmadd_ps(n, _mm256_set1_ps(-2.12194440e-4f), r);
+  const __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(kLn2High), x);
+  return _mm256_fnmadd_ps(n, _mm256_set1_ps(kLn2Low), r);
 }
 
 // exp(r) - 1 for |r| <= ln2 / 2.
 [[gnu::target("avx2,fma"), gnu::always_inline]] inline __m256 expm1_near_0(__m256 r) {
-  __m256 p = _mm256_set1_ps(0x1.6a23c8p-10f);
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0x1.123a20p-7f));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0x1.5558f4p-5f));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0x1.555492p-3f));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0x1.fffffcp-2f));
+  __m256 p = _mm256_set1_ps(kExpm1[0]);
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(kExpm1[1]));
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(kExpm1[2]));
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(kExpm1[3]));
+  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(kExpm1[4]));
   return _mm256_fmadd_ps(_mm256_mul_ps(r, r), p, r);
 }
 
 [[gnu::target("avx2,fma"), gnu::always_inline]] inline __m256 exp_f32(__m256 x) {
-  x = _mm256_max_ps(_mm256_set1_ps(-105.0f), x);  // the second operand wins when one is NaN
-  x = _mm256_min_ps(_mm256_set1_ps(90.0f), x);
-  const __m256 n = _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(1.44269504f)),
+  x = _mm256_max_ps(_mm256_set1_ps(kExpLowest), x);  // the second operand wins when one is NaN
+  x = _mm256_min_ps(_mm256_set1_ps(kExpHighest), x);
+  const __m256 n = _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(kLog2E)),
                                    _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   const __m256 p = _mm256_add_ps(expm1_near_0(reduce_exp(x, n)), _mm256_set1_ps(1.0f));
   // 2^n in two factors, the first of them exact: one rounding where the result is denormal.
@@ -65,8 +66,9 @@ namespace kvern::kernels::cpu {
 [[gnu::target("avx2,fma"), gnu::always_inline]] inline __m256 tanh_f32(__m256 x) {
   const __m256 sign = _mm256_and_ps(x, _mm256_set1_ps(-0.0f));
   const __m256 size = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
-  const __m256 y = _mm256_min_ps(_mm256_set1_ps(20.0f), _mm256_mul_ps(size, _mm256_set1_ps(2.0f)));
-  const __m256 n = _mm256_round_ps(_mm256_mul_ps(y, _mm256_set1_ps(1.44269504f)),
+  const __m256 y =
+      _mm256_min_ps(_mm256_set1_ps(kTanhFlat), _mm256_mul_ps(size, _mm256_set1_ps(2.0f)));
+  const __m256 n = _mm256_round_ps(_mm256_mul_ps(y, _mm256_set1_ps(kLog2E)),
                                    _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   const __m256 p = expm1_near_0(reduce_exp(y, n));
   const __m256 power = power_of_2(_mm256_cvtps_epi32(n));

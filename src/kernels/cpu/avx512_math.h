@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "kernels/cpu/exp_constants.h"
 #include "kernels/cpu/intrinsics.h"
 
 namespace kvern::kernels::cpu {
@@ -15,26 +16,25 @@ inline __mmask16 first_lanes(int64_t count) {
 
 // x - n ln2, with ln2 in two parts.
 [[gnu::target("avx512f"), gnu::always_inline]] inline __m512 reduce_exp(__m512 x, __m512 n) {
-  const __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x);
-  return _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), r);
+  const __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(kLn2High), x);
+  return _mm512_fnmadd_ps(n, _mm512_set1_ps(kLn2Low), r);
 }
 
-// exp(r) - 1 for |r| <= ln2 / 2: r plus r^2 times a polynomial whose largest error there is least,
-// 4e-9 of exp(r).
+// exp(r) - 1 for |r| <= ln2 / 2.
 [[gnu::target("avx512f"), gnu::always_inline]] inline __m512 expm1_near_0(__m512 r) {
-  __m512 p = _mm512_set1_ps(0x1.6a23c8p-10f);
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.123a20p-7f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.5558f4p-5f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.555492p-3f));
-  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0x1.fffffcp-2f));
+  __m512 p = _mm512_set1_ps(kExpm1[0]);
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(kExpm1[1]));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(kExpm1[2]));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(kExpm1[3]));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(kExpm1[4]));
   return _mm512_fmadd_ps(_mm512_mul_ps(r, r), p, r);
 }
 
 // exp(x) within 9e-8 of its size. Below -104 it is 0, above 89 infinity; NaN stays NaN.
 [[gnu::target("avx512f"), gnu::always_inline]] inline __m512 exp_f32(__m512 x) {
-  x = _mm512_max_ps(_mm512_set1_ps(-105.0f), x);  // the second operand wins when one is NaN
-  x = _mm512_min_ps(_mm512_set1_ps(90.0f), x);
-  const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)),
+  x = _mm512_max_ps(_mm512_set1_ps(kExpLowest), x);  // the second operand wins when one is NaN
+  x = _mm512_min_ps(_mm512_set1_ps(kExpHighest), x);
+  const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(kLog2E)),
                                         _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   const __m512 p = expm1_near_0(reduce_exp(x, n));
   return _mm512_scalef_ps(_mm512_add_ps(p, _mm512_set1_ps(1.0f)), n);
@@ -44,9 +44,9 @@ inline __mmask16 first_lanes(int64_t count) {
 // Within 2e-7 of its size; NaN stays NaN.
 [[gnu::target("avx512f,avx512dq"), gnu::always_inline]] inline __m512 tanh_f32(__m512 x) {
   const __m512 sign = _mm512_and_ps(x, _mm512_set1_ps(-0.0f));
-  const __m512 y =
-      _mm512_min_ps(_mm512_set1_ps(20.0f), _mm512_mul_ps(_mm512_abs_ps(x), _mm512_set1_ps(2.0f)));
-  const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(y, _mm512_set1_ps(1.44269504f)),
+  const __m512 y = _mm512_min_ps(_mm512_set1_ps(kTanhFlat),
+                                 _mm512_mul_ps(_mm512_abs_ps(x), _mm512_set1_ps(2.0f)));
+  const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(y, _mm512_set1_ps(kLog2E)),
                                         _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   const __m512 p = expm1_near_0(reduce_exp(y, n));
   const __m512 power = _mm512_scalef_ps(_mm512_set1_ps(1.0f), n);
