@@ -47,9 +47,9 @@ std::string stamp_of(const fs::path& path) {
 // A file, or every file of a folder: one that is rewritten in place leaves its folder untouched.
 // Empty when the model cannot be read.
 std::string stamps_of(const std::string& model_path) {
-  constexpr std::string_view kSynthetic = "synthetic:";
-  const bool synthetic = model_path.starts_with(kSynthetic);
-  const fs::path path = fs::absolute(synthetic ? model_path.substr(kSynthetic.size()) : model_path);
+  const bool synthetic = model_path.starts_with(kSyntheticPrefix);
+  const fs::path path =
+      fs::absolute(synthetic ? model_path.substr(kSyntheticPrefix.size()) : model_path);
   std::error_code error;
   if (!fs::is_directory(path, error)) return stamp_of(path);
   std::vector<std::string> stamps;

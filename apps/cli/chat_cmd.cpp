@@ -163,7 +163,8 @@ class Chat {
 int chat(const Flags& flags) {
   const std::string plan =
       plan_for(flags.engine.model, flags.engine.build, {flags.engine.quiet, flags.engine.verify});
-  const PlanSummary summary = Plan::open(plan).summary();
+  Engine engine = Engine::load(plan, flags.engine.to_options());
+  const PlanSummary& summary = engine.summary();
   if (!summary.has_chat_template || !summary.has_tokenizer) {
     throw Error(
         Code::kUnsupported,
@@ -172,7 +173,6 @@ int chat(const Flags& flags) {
                     flags.engine.model, summary.has_tokenizer ? "chat template" : "tokenizer",
                     flags.engine.model));
   }
-  Engine engine = Engine::load(plan, flags.engine.to_options());
   if (summary.synthetic) print_error("warning: the weights are synthetic: answers mean nothing");
   Request defaults;
   defaults.sampling = sampling_of(flags.sampling, summary.sampling);

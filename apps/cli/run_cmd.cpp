@@ -171,7 +171,7 @@ int run(const Flags& flags) {
   const auto start = std::chrono::steady_clock::now();
   Engine engine = Engine::load(plan, flags.engine.to_options());
   run.load_ms = since_ms(start);
-  const PlanSummary summary = Plan::open(plan).summary();
+  const PlanSummary& summary = engine.summary();
   run.synthetic = summary.synthetic;
   run.prompt = prompt_ids(flags.prompt, engine.text());
   const Request request = request_of(flags, summary.sampling, run.prompt);

@@ -118,6 +118,8 @@ struct EngineStats {
   std::string fault;  // why not
 };
 
+struct PlanSummary;
+
 // One loaded plan: weights, KV pool and one engine thread. All methods are thread-safe.
 class Engine {
  public:
@@ -140,6 +142,7 @@ class Engine {
   // Gives up every page that only the prefix cache holds.
   void flush_prefix_cache();
   EngineStats stats() const;
+  const PlanSummary& summary() const;  // of the loaded plan: see plan.h
   // Which implementation runs which instruction, and why not the better ones: text, a line each.
   std::string implementations() const;
 

@@ -17,6 +17,10 @@ enum class WeightFormat { kKeep, kF32, kF16, kBf16, kInt8, kInt4 };
 // scale each.
 enum class KvCacheFormat { kF32, kF16, kBf16, kInt8, kFp8 };
 
+// A model path that begins so is a config.json, or a folder with one: its shapes, with weights
+// drawn from BuildOptions::seed when the plan is loaded.
+inline constexpr std::string_view kSyntheticPrefix = "synthetic:";
+
 // How the rows that matrices multiply are rounded. kDefault: bf16 (f32 for f32 and f16 weights).
 // kInt8: to 8 bits in groups, for int8 and int4 weights; faster on many rows, less exact.
 enum class Activations { kDefault, kInt8 };

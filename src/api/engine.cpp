@@ -5,6 +5,7 @@
 #include <random>
 
 #include "api/context_state.h"
+#include "api/plan_summary.h"
 #include "api/text_tools.h"
 #include "kvern/engine.h"
 
@@ -151,6 +152,7 @@ struct Engine::State {
         text(make_text_tools(file, {std::shared_ptr<void>(), engine->tokenizer()})) {}
 
   std::shared_ptr<const plan::PlanFile> file;
+  PlanSummary summary = summarise(*file);
   std::shared_ptr<engine::Engine> engine;  // contexts that outlive it find it gone
   std::unique_ptr<TextTools> text;
 };
@@ -234,6 +236,10 @@ std::string Engine::implementations() const {
     out += '\n';
   }
   return out;
+}
+
+const PlanSummary& Engine::summary() const {
+  return state_->summary;
 }
 
 const Engine::TextTools& Engine::text() const {

@@ -71,9 +71,8 @@ void check_plan_path(const BuildRequest& request) {
     throw Error(Code::kNotFound, fmt::format("cannot write the plan '{}': there is no folder '{}'",
                                              request.plan_path, folder.string()));
   }
-  constexpr std::string_view kSynthetic = "synthetic:";
-  const std::string model = request.model_path.starts_with(kSynthetic)
-                                ? request.model_path.substr(kSynthetic.size())
+  const std::string model = request.model_path.starts_with(kSyntheticPrefix)
+                                ? request.model_path.substr(kSyntheticPrefix.size())
                                 : request.model_path;
   const bool same = std::filesystem::equivalent(model, request.plan_path, ignored);
   // A folder's files have fixed names; only an older plan may be replaced among them.

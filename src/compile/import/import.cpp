@@ -8,6 +8,7 @@
 #include "compile/import/gguf/reader.h"
 #include "compile/import/hf/import.h"
 #include "kvern/error.h"
+#include "kvern/types.h"
 
 namespace kvern::import {
 namespace {
@@ -47,9 +48,8 @@ ImportedModel import_named(const std::string& path, Import import) {
 }  // namespace
 
 ImportedModel load(const std::string& path, const LoadOptions& options) {
-  constexpr std::string_view kSynthetic = "synthetic:";
-  if (path.starts_with(kSynthetic)) {
-    const std::string config = path.substr(kSynthetic.size());
+  if (path.starts_with(kSyntheticPrefix)) {
+    const std::string config = path.substr(kSyntheticPrefix.size());
     return import_named(config, [&] { return hf::import_synthetic(config, options.seed); });
   }
   std::error_code ignored;
