@@ -7,11 +7,11 @@ namespace kvern::kernels {
 void ElementwiseFamily::validate(const Desc& desc) {
   const bool factor =
       desc.op == ElementwiseOp::kSoftcap ? desc.factor > 0 : desc.factor == desc.factor;
-  if (desc.dim >= 1 && desc.op <= ElementwiseOp::kSoftcap && factor) return;
+  if (desc.dim >= 1 && static_cast<int>(desc.op) < kNumElementwiseOps && factor) return;
   throw Error(Code::kInvalidPlan,
-              fmt::format("elementwise: wants dim >= 1, op in [0, 9] and a factor, which for a "
+              fmt::format("elementwise: wants dim >= 1, op in [0, {}) and a factor, which for a "
                           "softcap is positive; got {}, {} and {}",
-                          desc.dim, static_cast<int>(desc.op), desc.factor));
+                          kNumElementwiseOps, desc.dim, static_cast<int>(desc.op), desc.factor));
 }
 
 ElementwiseArgs ElementwiseFamily::bind(const Desc& desc, const Call& call) {

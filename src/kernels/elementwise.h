@@ -1,5 +1,6 @@
 // Ops that take each element on its own. All f32.
 //   add a + b; mul a * b; silu a * sigmoid(a); scale a * factor; softcap factor * tanh(a / factor)
+//   relu max(a, 0); quick_gelu a * sigmoid(1.702 a); tanh; sigmoid 1 / (1 + exp(-a))
 //   gelu_tanh a / 2 * (1 + tanh(sqrt(2 / pi) * (a + 0.044715 a^3))); gelu_erf a / 2 * (1 + erf(a /
 //   sqrt(2))) silu_mul, gelu_tanh_mul, gelu_erf_mul: that of a, times b
 #pragma once
@@ -19,7 +20,13 @@ enum class ElementwiseOp : uint8_t {
   kGeluErfMul = 7,
   kScale = 8,
   kSoftcap = 9,
+  kRelu = 10,
+  kQuickGelu = 11,
+  kTanh = 12,
+  kSigmoid = 13,
 };
+
+inline constexpr int kNumElementwiseOps = 14;
 
 constexpr bool takes_two(ElementwiseOp op) {
   return op == ElementwiseOp::kAdd || op == ElementwiseOp::kMul || op == ElementwiseOp::kSiluMul ||

@@ -39,6 +39,14 @@ double wanted(const ElementwiseDesc& desc, double a, double b) {
       return gelu_erf(a) * b;
     case ElementwiseOp::kScale:
       return a * desc.factor;
+    case ElementwiseOp::kRelu:
+      return a > 0 ? a : 0;
+    case ElementwiseOp::kQuickGelu:
+      return a / (1.0 + std::exp(-1.702 * a));
+    case ElementwiseOp::kTanh:
+      return std::tanh(a);
+    case ElementwiseOp::kSigmoid:
+      return 1.0 / (1.0 + std::exp(-a));
     case ElementwiseOp::kSoftcap:
       break;
   }
@@ -66,6 +74,10 @@ ElementwiseOp op_of(const std::string& name) {
   if (name == "gelu_erf_mul") return ElementwiseOp::kGeluErfMul;
   if (name == "scale") return ElementwiseOp::kScale;
   if (name == "softcap") return ElementwiseOp::kSoftcap;
+  if (name == "relu") return ElementwiseOp::kRelu;
+  if (name == "quick_gelu") return ElementwiseOp::kQuickGelu;
+  if (name == "tanh") return ElementwiseOp::kTanh;
+  if (name == "sigmoid") return ElementwiseOp::kSigmoid;
   throw std::runtime_error("op " + name);
 }
 
@@ -171,6 +183,31 @@ TEST(Elementwise, SoftcapFromEndToEnd) {
   }
 }
 
+// Both ends, and NaN, which no maximum may swallow.
+TEST(Elementwise, ActivationsAtTheirEnds) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const struct {
+    ElementwiseOp op;
+    float low, high;
+  } kEnds[] = {{ElementwiseOp::kRelu, 0.0f, inf},
+               {ElementwiseOp::kTanh, -1.0f, 1.0f},
+               {ElementwiseOp::kSigmoid, 0.0f, 1.0f}};
+  for (const auto& end : kEnds) {
+    const ElementwiseDesc desc{end.op, 3};
+    Rows a(1, 3, 0.0f);
+    a.at(0, 0) = -inf;
+    a.at(0, 1) = inf;
+    a.at(0, 2) = std::nanf("");
+    for (const Candidate& candidate : testing::runnable("elementwise", desc)) {
+      SCOPED_TRACE(candidate.name);
+      const Rows y = run(desc, candidate.name, a, a, 1, 1);
+      EXPECT_EQ(y.at(0, 0), end.low);
+      EXPECT_EQ(y.at(0, 1), end.high);
+      EXPECT_TRUE(std::isnan(y.at(0, 2)));
+    }
+  }
+}
+
 TEST(Elementwise, OutputMayBeAnInput) {
   const ElementwiseDesc desc{ElementwiseOp::kSiluMul, 50};
   for (const Candidate& candidate : testing::runnable("elementwise", desc)) {
@@ -185,7 +222,7 @@ TEST(Elementwise, OutputMayBeAnInput) {
 
 TEST(Elementwise, RefusesDescsOfDamagedPlans) {
   EXPECT_THROW(ElementwiseFamily::validate({ElementwiseOp::kAdd, 0}), Error);
-  EXPECT_THROW(ElementwiseFamily::validate({static_cast<ElementwiseOp>(10), 8}), Error);
+  EXPECT_THROW(ElementwiseFamily::validate({static_cast<ElementwiseOp>(14), 8}), Error);
   EXPECT_THROW(ElementwiseFamily::validate({ElementwiseOp::kSoftcap, 8, 0.0f}), Error);
   EXPECT_THROW(ElementwiseFamily::validate({ElementwiseOp::kScale, 8, std::nanf("")}), Error);
 }

@@ -72,6 +72,22 @@ std::vector<HostTensor> eval_gelu_erf_mul(const ir::Node&, Inputs in) {
   return binary(in, [](float gate, float up) { return gelu_erf(gate) * up; });
 }
 
+std::vector<HostTensor> eval_relu(const ir::Node&, Inputs in) {
+  return unary(in, [](float x) { return x < 0.0f ? 0.0f : x; });
+}
+
+std::vector<HostTensor> eval_quick_gelu(const ir::Node&, Inputs in) {
+  return unary(in, [](float x) { return static_cast<float>(x / (1.0 + std::exp(-1.702 * x))); });
+}
+
+std::vector<HostTensor> eval_tanh(const ir::Node&, Inputs in) {
+  return unary(in, [](float x) { return std::tanh(x); });
+}
+
+std::vector<HostTensor> eval_sigmoid(const ir::Node&, Inputs in) {
+  return unary(in, [](float x) { return static_cast<float>(1.0 / (1.0 + std::exp(-double{x}))); });
+}
+
 std::vector<HostTensor> eval_scale(const ir::Node& node, Inputs in) {
   const float factor = node.attrs.as<ir::FactorAttrs>().factor;
   return unary(in, [factor](float x) { return x * factor; });

@@ -181,6 +181,10 @@ extern const OpSchema kGeluTanh;  // x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044
 extern const OpSchema kGeluTanhMul;
 extern const OpSchema kGeluErf;  // x / 2 * (1 + erf(x / sqrt(2)))
 extern const OpSchema kGeluErfMul;
+extern const OpSchema kRelu;       // max(x, 0)
+extern const OpSchema kQuickGelu;  // x * sigmoid(1.702 x)
+extern const OpSchema kTanh;
+extern const OpSchema kSigmoid;
 extern const OpSchema kScale;
 extern const OpSchema kSoftcap;
 extern const OpSchema kRopeFrequencies;

@@ -104,6 +104,10 @@ const OpSchema kGeluTanh{"gelu_tanh", 1, 1, infer_unary, defaults<NoAttrs>};
 const OpSchema kGeluTanhMul{"gelu_tanh_mul", 2, 2, infer_binary, defaults<NoAttrs>};
 const OpSchema kGeluErf{"gelu_erf", 1, 1, infer_unary, defaults<NoAttrs>};
 const OpSchema kGeluErfMul{"gelu_erf_mul", 2, 2, infer_binary, defaults<NoAttrs>};
+const OpSchema kRelu{"relu", 1, 1, infer_unary, defaults<NoAttrs>};
+const OpSchema kQuickGelu{"quick_gelu", 1, 1, infer_unary, defaults<NoAttrs>};
+const OpSchema kTanh{"tanh", 1, 1, infer_unary, defaults<NoAttrs>};
+const OpSchema kSigmoid{"sigmoid", 1, 1, infer_unary, defaults<NoAttrs>};
 const OpSchema kScale{"scale", 1, 1, infer_scale, defaults<FactorAttrs>};
 const OpSchema kSoftcap{"softcap", 1, 1, infer_softcap, defaults<FactorAttrs>};
 

@@ -127,6 +127,18 @@ TEST(EvalElementwise, GeluHasTwoForms) {
               Pointwise(FloatNear(1e-6f), {1.6826895f, -0.13650078f, 1.38292492f}));
 }
 
+// Values of torch.relu, torch.tanh, torch.sigmoid and x * torch.sigmoid(1.702 * x), torch 2.15.
+TEST(EvalElementwise, Activations) {
+  const HostTensor x = f32({1, 3}, {1, -2, 0.5f});
+  EXPECT_THAT(run_op(ir::ops::kRelu, {x})[0].f32, ElementsAre(1, 0, 0.5f));
+  EXPECT_THAT(run_op(ir::ops::kTanh, {x})[0].f32,
+              Pointwise(FloatNear(1e-6f), {0.76159416f, -0.96402758f, 0.46211716f}));
+  EXPECT_THAT(run_op(ir::ops::kSigmoid, {x})[0].f32,
+              Pointwise(FloatNear(1e-6f), {0.73105858f, 0.11920292f, 0.62245933f}));
+  EXPECT_THAT(run_op(ir::ops::kQuickGelu, {x})[0].f32,
+              Pointwise(FloatNear(1e-6f), {0.84579575f, -0.06434137f, 0.35038844f}));
+}
+
 TEST(EvalElementwise, ScalesAndCaps) {
   const HostTensor x = f32({1, 2}, {3, -100});
   EXPECT_THAT(run_op(ir::ops::kScale, {x}, ir::Attrs::of(ir::FactorAttrs{0.5f}))[0].f32,

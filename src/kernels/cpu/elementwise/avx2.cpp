@@ -1,3 +1,6 @@
+#include <array>
+#include <utility>
+
 #include "kernels/cpu/avx2_math.h"
 #include "kernels/cpu/elementwise/impls.h"
 #include "kernels/cpu/launch.h"
@@ -49,6 +52,13 @@ template <ElementwiseOp kOp>
   if constexpr (kOp == ElementwiseOp::kScale) return _mm256_mul_ps(a, f);
   if constexpr (kOp == ElementwiseOp::kSoftcap)
     return _mm256_mul_ps(f, tanh_f32(_mm256_div_ps(a, f)));
+  // The second operand of max wins when one is NaN.
+  if constexpr (kOp == ElementwiseOp::kRelu) return _mm256_max_ps(_mm256_setzero_ps(), a);
+  if constexpr (kOp == ElementwiseOp::kQuickGelu)
+    return gate(a, _mm256_mul_ps(_mm256_set1_ps(-1.702f), a));
+  if constexpr (kOp == ElementwiseOp::kTanh) return tanh_f32(a);
+  if constexpr (kOp == ElementwiseOp::kSigmoid)
+    return gate(_mm256_set1_ps(1.0f), _mm256_sub_ps(_mm256_setzero_ps(), a));
 }
 
 template <ElementwiseOp kOp>
@@ -65,31 +75,13 @@ template <ElementwiseOp kOp>
 
 using RunRow = void (*)(const float* a, const float* b, float* y, int64_t dim, float factor);
 
-RunRow row_of(ElementwiseOp op) {
-  switch (op) {
-    case ElementwiseOp::kAdd:
-      return run_row<ElementwiseOp::kAdd>;
-    case ElementwiseOp::kMul:
-      return run_row<ElementwiseOp::kMul>;
-    case ElementwiseOp::kSilu:
-      return run_row<ElementwiseOp::kSilu>;
-    case ElementwiseOp::kSiluMul:
-      return run_row<ElementwiseOp::kSiluMul>;
-    case ElementwiseOp::kGeluTanh:
-      return run_row<ElementwiseOp::kGeluTanh>;
-    case ElementwiseOp::kGeluTanhMul:
-      return run_row<ElementwiseOp::kGeluTanhMul>;
-    case ElementwiseOp::kGeluErf:
-      return run_row<ElementwiseOp::kGeluErf>;
-    case ElementwiseOp::kGeluErfMul:
-      return run_row<ElementwiseOp::kGeluErfMul>;
-    case ElementwiseOp::kScale:
-      return run_row<ElementwiseOp::kScale>;
-    case ElementwiseOp::kSoftcap:
-      break;
-  }
-  return run_row<ElementwiseOp::kSoftcap>;
+template <size_t... kOps>
+constexpr std::array<RunRow, sizeof...(kOps)> all_rows(std::index_sequence<kOps...>) {
+  return {run_row<static_cast<ElementwiseOp>(kOps)>...};
 }
+
+// By ElementwiseOp.
+constexpr auto kRunRow = all_rows(std::make_index_sequence<kNumElementwiseOps>());
 
 }  // namespace
 
@@ -99,7 +91,7 @@ Verdict supports_elementwise_avx2(const ElementwiseDesc&) {
 
 // As by AVX-512, with the same bits: 8 elements a time instead of 16.
 void elementwise_avx2(const ElementwiseDesc& desc, const ElementwiseArgs& args) {
-  const RunRow run = row_of(desc.op);
+  const RunRow run = kRunRow[static_cast<size_t>(desc.op)];
   for_rows(args.stream, args.rows, desc.dim, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const float* b = args.b == nullptr ? nullptr : args.b + r * args.b_stride;

@@ -1,3 +1,6 @@
+#include <array>
+#include <utility>
+
 #include "kernels/cpu/avx512_math.h"
 #include "kernels/cpu/elementwise/impls.h"
 #include "kernels/cpu/launch.h"
@@ -5,17 +8,20 @@
 namespace kvern::kernels::cpu {
 namespace {
 
+// x / (1 + exp(minus_z)): x * sigmoid(z).
+[[gnu::target("avx512f"), gnu::always_inline]] inline __m512 gate(__m512 x, __m512 minus_z) {
+  return _mm512_div_ps(x, _mm512_add_ps(_mm512_set1_ps(1.0f), exp_f32(minus_z)));
+}
+
 [[gnu::target("avx512f"), gnu::always_inline]] inline __m512 silu(__m512 x) {
-  const __m512 e = exp_f32(_mm512_sub_ps(_mm512_setzero_ps(), x));
-  return _mm512_div_ps(x, _mm512_add_ps(_mm512_set1_ps(1.0f), e));
+  return gate(x, _mm512_sub_ps(_mm512_setzero_ps(), x));
 }
 
 // x * sigmoid(2 u), as in plain.cpp.
 [[gnu::target("avx512f"), gnu::always_inline]] inline __m512 gelu_tanh(__m512 x) {
   const __m512 cube = _mm512_mul_ps(_mm512_mul_ps(x, x), x);
   const __m512 inner = _mm512_fmadd_ps(_mm512_set1_ps(0.044715f), cube, x);
-  const __m512 e = exp_f32(_mm512_mul_ps(_mm512_set1_ps(-1.5957691216f), inner));
-  return _mm512_div_ps(x, _mm512_add_ps(_mm512_set1_ps(1.0f), e));
+  return gate(x, _mm512_mul_ps(_mm512_set1_ps(-1.5957691216f), inner));
 }
 
 // x times the normal distribution up to x: erfc(|x| / sqrt(2)) / 2 below 0, 1 less that above.
@@ -46,6 +52,13 @@ template <ElementwiseOp kOp>
   if constexpr (kOp == ElementwiseOp::kMul) return _mm512_mul_ps(a, b);
   if constexpr (kOp == ElementwiseOp::kSilu) return silu(a);
   if constexpr (kOp == ElementwiseOp::kSiluMul) return _mm512_mul_ps(silu(a), b);
+  // The second operand of max wins when one is NaN.
+  if constexpr (kOp == ElementwiseOp::kRelu) return _mm512_max_ps(_mm512_setzero_ps(), a);
+  if constexpr (kOp == ElementwiseOp::kQuickGelu)
+    return gate(a, _mm512_mul_ps(_mm512_set1_ps(-1.702f), a));
+  if constexpr (kOp == ElementwiseOp::kTanh) return tanh_f32(a);
+  if constexpr (kOp == ElementwiseOp::kSigmoid)
+    return gate(_mm512_set1_ps(1.0f), _mm512_sub_ps(_mm512_setzero_ps(), a));
 }
 
 template <ElementwiseOp kOp>
@@ -63,31 +76,13 @@ template <ElementwiseOp kOp>
 
 using RunRow = void (*)(const float* a, const float* b, float* y, int64_t dim, float factor);
 
-RunRow row_of(ElementwiseOp op) {
-  switch (op) {
-    case ElementwiseOp::kAdd:
-      return run_row<ElementwiseOp::kAdd>;
-    case ElementwiseOp::kMul:
-      return run_row<ElementwiseOp::kMul>;
-    case ElementwiseOp::kSilu:
-      return run_row<ElementwiseOp::kSilu>;
-    case ElementwiseOp::kSiluMul:
-      return run_row<ElementwiseOp::kSiluMul>;
-    case ElementwiseOp::kGeluTanh:
-      return run_row<ElementwiseOp::kGeluTanh>;
-    case ElementwiseOp::kGeluTanhMul:
-      return run_row<ElementwiseOp::kGeluTanhMul>;
-    case ElementwiseOp::kGeluErf:
-      return run_row<ElementwiseOp::kGeluErf>;
-    case ElementwiseOp::kGeluErfMul:
-      return run_row<ElementwiseOp::kGeluErfMul>;
-    case ElementwiseOp::kScale:
-      return run_row<ElementwiseOp::kScale>;
-    case ElementwiseOp::kSoftcap:
-      break;
-  }
-  return run_row<ElementwiseOp::kSoftcap>;
+template <size_t... kOps>
+constexpr std::array<RunRow, sizeof...(kOps)> all_rows(std::index_sequence<kOps...>) {
+  return {run_row<static_cast<ElementwiseOp>(kOps)>...};
 }
+
+// By ElementwiseOp.
+constexpr auto kRunRow = all_rows(std::make_index_sequence<kNumElementwiseOps>());
 
 }  // namespace
 
@@ -97,7 +92,7 @@ Verdict supports_elementwise_avx512(const ElementwiseDesc&) {
 
 // Moves 8 to 12 * dim bytes per row; silu_mul does about 20 vector operations per 16 elements.
 void elementwise_avx512(const ElementwiseDesc& desc, const ElementwiseArgs& args) {
-  const RunRow run = row_of(desc.op);
+  const RunRow run = kRunRow[static_cast<size_t>(desc.op)];
   for_rows(args.stream, args.rows, desc.dim / 2, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const float* b = args.b == nullptr ? nullptr : args.b + r * args.b_stride;

@@ -20,6 +20,14 @@ float gelu_erf(float x) {
   return 0.5f * x * std::erfc(-0.70710678118f * x);
 }
 
+float quick_gelu(float x) {
+  return x / (1.0f + std::exp(-1.702f * x));
+}
+
+float sigmoid(float x) {
+  return 1.0f / (1.0f + std::exp(-x));
+}
+
 template <class F>
 void each(const float* a, float* y, int64_t dim, F f) {
   for (int64_t i = 0; i < dim; ++i) y[i] = f(a[i]);
@@ -56,6 +64,14 @@ void run_row(const ElementwiseDesc& desc, const float* a, const float* b, float*
       return each(a, y, dim, [factor](float x) { return x * factor; });
     case ElementwiseOp::kSoftcap:
       return each(a, y, dim, [factor](float x) { return factor * std::tanh(x / factor); });
+    case ElementwiseOp::kRelu:
+      return each(a, y, dim, [](float x) { return x < 0.0f ? 0.0f : x; });
+    case ElementwiseOp::kQuickGelu:
+      return each(a, y, dim, quick_gelu);
+    case ElementwiseOp::kTanh:
+      return each(a, y, dim, [](float x) { return std::tanh(x); });
+    case ElementwiseOp::kSigmoid:
+      return each(a, y, dim, sigmoid);
   }
 }
 
