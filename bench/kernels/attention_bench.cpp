@@ -1,8 +1,9 @@
 // Milliseconds of all attention of a step (SmolLM2-135M: 30 layers, 9 query and 3 KV heads of 64;
 // Gemma 3 270M: 18 layers, 4 and 1 of 256; 8 layers of an 8B shape: 32 and 8 of 128, and of one
-// that shares nothing: 12 and 12 of 64), GB/s of K and V and GFLOP/s of both products, and their
-// shares of what plain reading and vdpbf16ps reach at the same moment on the same threads
-// (KVERN_BENCH_THREADS, else every core). With one thread all figures are per CPU second.
+// that shares nothing: 12 and 12 of 64, without and with ALiBi), GB/s of K and V and GFLOP/s of
+// both products, and their shares of what plain reading and vdpbf16ps reach at the same moment on
+// the same threads (KVERN_BENCH_THREADS, else every core). With one thread all figures are per CPU
+// second.
 #include <benchmark/benchmark.h>
 
 #include <cmath>
@@ -29,13 +30,15 @@ struct Model {
   int32_t heads, kv_heads, dim;
   int32_t window;  // 0: causal
   float softcap;
+  bool alibi = false;
 };
 constexpr Model kModels[] = {{"smollm2", 30, 9, 3, 64, 0, 0},
                              {"gemma3", 18, 4, 1, 256, 0, 0},
                              {"gemma3_window", 18, 4, 1, 256, 512, 0},
                              {"softcap", 18, 8, 4, 256, 0, 50},
                              {"8b", 8, 32, 8, 128, 0, 0},
-                             {"mha", 8, 12, 12, 64, 0, 0}};
+                             {"mha", 8, 12, 12, 64, 0, 0},
+                             {"mha_alibi", 8, 12, 12, 64, 0, 0, true}};
 
 // Every sequence holds `context` tokens and asks for `tokens` more.
 struct Step {
@@ -102,6 +105,7 @@ std::vector<KvAttentionDesc> layers(const Model& model, const KvFormat& format) 
     desc.heads = model.heads;
     desc.scale = 1.0f / std::sqrt(static_cast<float>(model.dim));
     desc.softcap = model.softcap;
+    desc.has_alibi = model.alibi;
     desc.window = model.window;
     if (model.window > 0) desc.mask = kernels::AttentionMask::kWindow;
     out.push_back(desc);
@@ -139,13 +143,15 @@ void run_attention(benchmark::State& state,
   std::vector<float> q(static_cast<size_t>(pages.view().num_tokens * row));
   for (size_t i = 0; i < q.size(); ++i) q[i] = std::sin(static_cast<float>(i));
   std::vector<float> y(q.size());
+  const std::vector<float> slopes(static_cast<size_t>(model.heads), 0.25f);
   device::CpuStream stream(pool());
   const double read = read_roof_gbps(pool());
   const double dot = dot_roof_gflops(pool());
   const Stopwatch watch(pool());
   for (auto _ : state) {
     for (const KvAttentionDesc& desc : descs) {
-      impl.run(desc, {q.data(), y.data(), row, row, &pages.view(), &stream});
+      impl.run(desc, {q.data(), y.data(), row, row, &pages.view(), &stream, nullptr,
+                      model.alibi ? slopes.data() : nullptr});
     }
   }
   const double seconds = watch.seconds() / static_cast<double>(state.iterations());

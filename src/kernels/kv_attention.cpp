@@ -26,7 +26,7 @@ void KvAttentionFamily::validate(const Desc& desc) {
 }
 
 KvAttentionArgs KvAttentionFamily::bind(const Desc& desc, const Call& call) {
-  check_operands(call, kName, 1, 1);
+  check_operands(call, kName, static_cast<size_t>(num_inputs(desc)), 1);
   const Operand& q = call.inputs[0];
   const Operand& y = call.outputs[0];
   KVERN_CHECK(call.step != nullptr, "kv_attention: no step");
@@ -38,7 +38,9 @@ KvAttentionArgs KvAttentionFamily::bind(const Desc& desc, const Call& call) {
           .q_stride = stride_of(q, int64_t{desc.heads} * desc.dim_k),
           .y_stride = stride_of(y, int64_t{desc.heads} * desc.dim_v),
           .step = call.step,
-          .stream = call.stream};
+          .stream = call.stream,
+          .sinks = desc.has_sinks ? data_of<const float>(call.inputs[1]) : nullptr,
+          .alibi = desc.has_alibi ? data_of<const float>(call.inputs.back()) : nullptr};
 }
 
 }  // namespace kvern::kernels

@@ -30,7 +30,24 @@ KvAttentionDesc desc_of(const testing::Case& c) {
   desc.window = static_cast<int32_t>(c.integer("window", 0));
   desc.mask = desc.window > 0 ? AttentionMask::kWindow : AttentionMask::kCausal;
   desc.softcap = static_cast<float>(c.real("softcap", 0));
+  desc.has_sinks = c.integer("sinks", 0) != 0;
+  desc.has_alibi = c.integer("alibi", 0) != 0;
   return desc;
+}
+
+// One per head: sinks on both sides of the scores, slopes as BLOOM has them and one of nothing.
+Rows sinks_of(const KvAttentionDesc& desc) {
+  Rows out(1, desc.heads, 0.0f);
+  for (int32_t h = 0; h < desc.heads; ++h) out.at(0, h) = 2.5f * static_cast<float>(h % 4) - 3.0f;
+  return out;
+}
+
+Rows slopes_of(const KvAttentionDesc& desc) {
+  Rows out(1, desc.heads, 0.0f);
+  for (int32_t h = 1; h < desc.heads; ++h) {
+    out.at(0, h) = std::exp2(-8.0f * static_cast<float>(h) / static_cast<float>(desc.heads));
+  }
+  return out;
 }
 
 // Appends and attends step by step; y by row of the world.
@@ -42,6 +59,8 @@ Rows attend(KvWorld& world, const KvAttentionDesc& desc, const std::string& name
   const auto op = testing::prepare("kv_attention", desc, name);
   const int64_t dim = int64_t{desc.heads} * desc.dim_v;
   Rows out(world.q.rows, dim, testing::kUntouched);
+  Rows sinks = sinks_of(desc);
+  Rows slopes = slopes_of(desc);
   world.wipe();
   for (const auto& turns : steps) {
     world.step(turns, [&](const StepView& view, const std::vector<int64_t>& rows) {
@@ -50,7 +69,10 @@ Rows attend(KvWorld& world, const KvAttentionDesc& desc, const std::string& name
       Rows v = KvWorld::pick(world.v, rows);
       Rows y(view.num_tokens, dim, testing::kUntouched);
       testing::run_op(*append, {k.operand(), v.operand()}, {}, 1, &view);
-      testing::run_op(*op, {q.operand()}, {y.operand()}, threads, &view);
+      std::vector<Operand> inputs = {q.operand()};
+      if (desc.has_sinks) inputs.push_back(sinks.operand());
+      if (desc.has_alibi) inputs.push_back(slopes.operand());
+      testing::run_op(*op, inputs, {y.operand()}, threads, &view);
       EXPECT_TRUE(y.gaps_untouched());
       for (int64_t t = 0; t < view.num_tokens; ++t) {
         for (int64_t i = 0; i < dim; ++i) out.at(rows[t], i) = y.at(t, i);
@@ -85,10 +107,18 @@ std::vector<double> reference(const KvWorld& world, const KvAttentionDesc& desc,
     }
     score *= desc.scale;
     if (desc.softcap > 0) score = desc.softcap * std::tanh(score / desc.softcap);
+    if (desc.has_alibi) {
+      score += double{slopes_of(desc).at(0, head)} * static_cast<double>(p - position);
+    }
     scores.push_back(score);
   }
-  const double max = *std::max_element(scores.begin(), scores.end());
+  double max = *std::max_element(scores.begin(), scores.end());
   double sum = 0;
+  if (desc.has_sinks) {
+    const double sink = sinks_of(desc).at(0, head);
+    max = std::max(max, sink);
+    sum = std::exp(sink - max);
+  }
   std::vector<double> y(static_cast<size_t>(desc.dim_v));
   for (int64_t p = first; p <= position; ++p) {
     const double weight = std::exp(scores[p - first] - max);

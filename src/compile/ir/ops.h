@@ -117,7 +117,9 @@ struct KvAppendAttrs {
 enum class MaskKind : uint8_t { kCausal = 0, kWindow = 1, kChunk = 2, kExplicit = 3 };
 
 // kv_attention(q, kv [, sinks] [, alibi]) -> y [tokens, heads * dim_v];  softmax(scale * q k^T) v
-// over the positions that the mask lets a token see. softcap 0 = none.
+// over the positions that the mask lets a token see. softcap 0 = none. sinks, alibi: f32[heads];
+// alibi[h] * (p - t) joins the score of position p for the token at t, after the cap; a sink joins
+// the denominator as exp(sinks[h]).
 struct KvAttentionAttrs {
   int64_t slot = 0;
   int64_t heads = 0;

@@ -117,11 +117,10 @@ void lower_qkv_rope_append(Context& c, const Node& n) {
 
 void lower_kv_attention(Context& c, const Node& n) {
   const auto& a = n.attrs.as<ir::KvAttentionAttrs>();
-  if (a.has_sinks || a.has_alibi ||
-      (a.mask != ir::MaskKind::kCausal && a.mask != ir::MaskKind::kWindow)) {
+  if (a.mask != ir::MaskKind::kCausal && a.mask != ir::MaskKind::kWindow) {
     throw Error(Code::kUnsupported,
-                fmt::format("lowering: attention '{}' has sinks, ALiBi or a mask that is neither "
-                            "causal nor a window: not supported yet",
+                fmt::format("lowering: attention '{}' has a mask that is neither causal nor a "
+                            "window: not supported yet",
                             c.graph().value(n.outputs[0]).name));
   }
   kernels::KvAttentionDesc desc;
@@ -132,7 +131,11 @@ void lower_kv_attention(Context& c, const Node& n) {
                                               : kernels::AttentionMask::kCausal;
   desc.window = static_cast<int32_t>(a.window);
   desc.softcap = a.softcap;
-  c.emit("kv_attention", desc, {n.inputs[0]}, n.outputs);
+  desc.has_sinks = a.has_sinks;
+  desc.has_alibi = a.has_alibi;
+  std::vector<ir::ValueId> inputs = n.inputs;
+  inputs.erase(inputs.begin() + 1);  // !kv is the order of the program
+  c.emit("kv_attention", desc, inputs, n.outputs);
 }
 
 struct Rule {

@@ -112,8 +112,11 @@ Needs kv_append(const Fields& fields) {
 
 Needs kv_attention(const Fields& fields) {
   const auto d = from_fields<kernels::KvAttentionDesc>(fields);
-  return {row(int64_t{d.heads} * d.dim_k, RowRule::kTokens),
-          row(int64_t{d.heads} * d.dim_v, RowRule::kTokens)};
+  Needs needs = {row(int64_t{d.heads} * d.dim_k, RowRule::kTokens)};
+  if (d.has_sinks) needs.push_back(dense(d.heads));
+  if (d.has_alibi) needs.push_back(dense(d.heads));
+  needs.push_back(row(int64_t{d.heads} * d.dim_v, RowRule::kTokens));
+  return needs;
 }
 
 struct Entry {

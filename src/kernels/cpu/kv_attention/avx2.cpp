@@ -44,10 +44,21 @@ void stage_q(QkInput, const float* q, int64_t dim, float* to) {
   return _mm256_blendv_ps(lowest, _mm256_loadu_ps(scores), _mm256_castsi256_ps(seen));
 }
 
+[[gnu::target("avx2,fma")]] void slope_row(float* scores, int64_t first, int64_t end,
+                                           const RowScore& how) {
+  const __m256 lanes = _mm256_setr_ps(0, 1, 2, 3, 4, 5, 6, 7);
+  const __m256 slope = _mm256_set1_ps(how.slope);
+  for (int64_t i = first; i < end; i += kHalf) {
+    const __m256 distance = _mm256_add_ps(lanes, _mm256_set1_ps(how.first + static_cast<float>(i)));
+    _mm256_storeu_ps(scores + i, _mm256_fmadd_ps(slope, distance, _mm256_loadu_ps(scores + i)));
+  }
+}
+
 [[gnu::target("avx2,fma")]] RowTotal softmax_row(float* scores, int64_t begin, int64_t end,
-                                                 float softcap) {
+                                                 const RowScore& how) {
   const int64_t first = begin / kLanes * kLanes;
-  if (softcap > 0.0f) cap_row(scores, first, end, softcap);
+  if (how.softcap > 0.0f) cap_row(scores, first, end, how.softcap);
+  if (how.slope != 0.0f) slope_row(scores, first, end, how);
   __m256 largest = _mm256_set1_ps(-std::numeric_limits<float>::infinity());
   for (int64_t i = first; i < end; i += kHalf) {
     largest = _mm256_max_ps(largest, seen_scores(scores + i, seen_lanes(i, begin, end)));

@@ -49,12 +49,24 @@ inline __mmask16 seen_lanes(int64_t i, int64_t begin, int64_t end) {
   }
 }
 
+// Distances are whole numbers below 2^24: exact.
+[[gnu::target("avx512f")]] void slope_row(float* scores, int64_t first, int64_t end,
+                                          const RowScore& how) {
+  const __m512 lanes = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  const __m512 slope = _mm512_set1_ps(how.slope);
+  for (int64_t i = first; i < end; i += kLanes) {
+    const __m512 distance = _mm512_add_ps(lanes, _mm512_set1_ps(how.first + static_cast<float>(i)));
+    _mm512_storeu_ps(scores + i, _mm512_fmadd_ps(slope, distance, _mm512_loadu_ps(scores + i)));
+  }
+}
+
 [[gnu::target("avx512f,avx512dq")]] RowTotal softmax_row(float* scores, int64_t begin, int64_t end,
-                                                         float softcap) {
+                                                         const RowScore& how) {
   const __m512 lowest = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
   __m512 largest = lowest;
   const int64_t first = begin / kLanes * kLanes;
-  if (softcap > 0.0f) cap_row(scores, first, end, softcap);
+  if (how.softcap > 0.0f) cap_row(scores, first, end, how.softcap);
+  if (how.slope != 0.0f) slope_row(scores, first, end, how);
   for (int64_t i = first; i < end; i += kLanes) {
     const __mmask16 seen = seen_lanes(i, begin, end);
     largest = _mm512_max_ps(largest, _mm512_mask_loadu_ps(lowest, seen, scores + i));

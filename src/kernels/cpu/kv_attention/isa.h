@@ -37,6 +37,13 @@ struct PvDirect {
   float* out;  // [rows, padded_dim]
 };
 
+// What becomes of a row's scores before the softmax.
+struct RowScore {
+  float softcap = 0.0f;  // 0: none
+  float slope = 0.0f;    // ALiBi's; 0: none
+  float first = 0.0f;    // position of scores[0], less that of the row
+};
+
 struct RowTotal {
   float max = 0.0f;
   float sum = 0.0f;  // 0: the row saw nothing
@@ -57,9 +64,9 @@ struct Isa {
   void (*stage_v)(const KvRange& range, const SplitSource& from, int64_t padded_dim, float* v);
   // Scores of `rows` rows against position blocks [begin, end) of the split.
   void (*qk_block)(QkInput input, const QkBlock& block, int64_t rows, int64_t begin, int64_t end);
-  // scores[begin, end) -> exp(score - max) in place, capped first where softcap > 0.
+  // scores[begin, end) -> exp(score - max) in place, capped and sloped first.
   // scores: [kSplitTokens]
-  RowTotal (*softmax_row)(float* scores, int64_t begin, int64_t end, float softcap);
+  RowTotal (*softmax_row)(float* scores, int64_t begin, int64_t end, const RowScore& how);
   // out[r,:] += sum over p in [begin, end), ascending, of weights[r,p] * v[p,:].
   void (*pv_block)(const PvBlock& block, int64_t rows);
   // out[r,:] = the same sum over all of [from.begin, from.end), V read from its pages.

@@ -53,14 +53,22 @@ float dot(const float* a, const float* b, int64_t dim) {
   return lane[0];
 }
 
+// One query: its head's slope of ALiBi, and its position relative to a split's start.
+struct Query {
+  const float* q;
+  float slope;
+  int64_t position;
+};
+
 // Adds positions [begin, end) of a split (relative to its start) to one query's running result.
-void attend_split(const KvAttentionDesc& desc, const float* q, const Workspace& w, int64_t row,
+void attend_split(const KvAttentionDesc& desc, const Query& query, const Workspace& w, int64_t row,
                   int64_t begin, int64_t end) {
   float p[kSplitTokens];
   float split_max = -std::numeric_limits<float>::infinity();
   for (int64_t i = begin; i < end; ++i) {
-    p[i] = desc.scale * dot(q, w.k + i * desc.dim_k, desc.dim_k);
+    p[i] = desc.scale * dot(query.q, w.k + i * desc.dim_k, desc.dim_k);
     if (desc.softcap > 0.0f) p[i] = desc.softcap * std::tanh(p[i] / desc.softcap);
+    p[i] += query.slope * static_cast<float>(i - query.position);
     split_max = std::max(split_max, p[i]);
   }
   float split_out[kMaxHeadDim] = {};
@@ -101,10 +109,11 @@ class PlainTask {
         const int64_t from = std::max(first_visible(desc_, position), split);
         const int64_t to = std::min(position + 1, split + kSplitTokens);
         if (from >= to) continue;
-        attend_split(desc_, query(row, group), w_, row, from - split, to - split);
+        attend_split(desc_, query(row, group, split), w_, row, from - split, to - split);
       }
     }
     for (int64_t row = 0; row < rows; ++row) {
+      if (args_.sinks != nullptr) join_sink(row, args_.sinks[kv_head_ * group + row % group]);
       float* y = args_.y + (tile_.first_row + row / group) * args_.y_stride +
                  (kv_head_ * group + row % group) * desc_.dim_v;
       const float* out = w_.out + row * desc_.dim_v;
@@ -113,9 +122,19 @@ class PlainTask {
   }
 
  private:
-  const float* query(int64_t row, int64_t group) const {
-    return args_.q + (tile_.first_row + row / group) * args_.q_stride +
-           (kv_head_ * group + row % group) * desc_.dim_k;
+  Query query(int64_t row, int64_t group, int64_t split) const {
+    const int64_t head = kv_head_ * group + row % group;
+    return {args_.q + (tile_.first_row + row / group) * args_.q_stride + head * desc_.dim_k,
+            args_.alibi == nullptr ? 0.0f : args_.alibi[head],
+            tile_.position + row / group - split};
+  }
+
+  void join_sink(int64_t row, float sink) const {
+    const float max = std::max(w_.max[row], sink);
+    const float keep = std::exp(w_.max[row] - max);
+    float* out = w_.out + row * desc_.dim_v;
+    for (int64_t d = 0; d < desc_.dim_v; ++d) out[d] *= keep;
+    w_.sum[row] = w_.sum[row] * keep + std::exp(sink - max);
   }
 
   void decode(int64_t split, int64_t begin, int64_t end) const {

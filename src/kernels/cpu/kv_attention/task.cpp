@@ -46,10 +46,21 @@ void Task::run_all() {
     finish(row, w_.totals[row], w_.out + row * shape_.padded_v);
 }
 
-void Task::finish(int64_t row, const RowTotal& total, const float* out) const {
-  shape_.isa.finish_row(total, out, desc_.dim_v,
-                        args_.y + (tile_.first_row + row / shape_.group) * args_.y_stride +
-                            (kv_head_ * shape_.group + row % shape_.group) * desc_.dim_v);
+void Task::finish(int64_t row, RowTotal& total, float* out) const {
+  // A sink is a split of one position whose V is zero.
+  alignas(64) static constexpr float kZero[kMaxHeadDim] = {};
+  if (args_.sinks != nullptr) {
+    shape_.isa.combine_row(total, out, {args_.sinks[head(row)], 1.0f}, kZero, shape_.padded_v);
+  }
+  shape_.isa.finish_row(
+      total, out, desc_.dim_v,
+      args_.y + (tile_.first_row + row / shape_.group) * args_.y_stride + head(row) * desc_.dim_v);
+}
+
+RowScore Task::score_of(int64_t row) const {
+  const int64_t position = tile_.position + row / shape_.group;
+  return {desc_.softcap, args_.alibi == nullptr ? 0.0f : args_.alibi[head(row)],
+          static_cast<float>(start_ - position)};
 }
 
 Task::Range Task::seen(int64_t row) const {
@@ -161,7 +172,7 @@ void Task::run_block(int64_t first, int64_t last, Take take) {
   for (int64_t r = 0; r < count; ++r) {
     totals[r] = each[r].begin < each[r].end
                     ? shape_.isa.softmax_row(w_.scores + r * kSplitTokens, each[r].begin,
-                                             each[r].end, desc_.softcap)
+                                             each[r].end, score_of(first + r))
                     : RowTotal{};
   }
   weigh(count, each, all);

@@ -93,8 +93,8 @@ class Task {
 
   void run_split(int64_t split, Take take);
   void run_all();
-  // Writes a row of y.
-  void finish(int64_t row, const RowTotal& total, const float* out) const;
+  // Writes a row of y: all its splits, and its head's sink. total, out: spent.
+  void finish(int64_t row, RowTotal& total, float* out) const;
 
  private:
   // Positions of the split at hand, relative to its start; may be empty.
@@ -102,7 +102,9 @@ class Task {
     int64_t begin, end;
   };
 
+  int64_t head(int64_t row) const { return kv_head_ * shape_.group + row % shape_.group; }
   Range seen(int64_t row) const;
+  RowScore score_of(int64_t row) const;
   void stage();
   void ask_scales(int64_t begin, int64_t end) const;
   void stage_scales(const KvRange& range, const std::byte* from, int64_t position, int64_t count,
