@@ -42,9 +42,12 @@ void write_all(int fd, std::span<const std::byte> bytes, const std::string& path
 
 }  // namespace
 
-MappedFile::MappedFile(const std::string& path) : path_(path) {
-  // Without O_NONBLOCK the opening of a pipe would wait for somebody who writes into it.
-  const FdCloser file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+// Without O_NONBLOCK the opening of a pipe would wait for somebody who writes into it.
+MappedFile::MappedFile(const std::string& path)
+    : MappedFile(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK), path) {}
+
+MappedFile::MappedFile(int fd, const std::string& path) : path_(path) {
+  const FdCloser file{fd};
   if (file.fd < 0) fail_io(path, "open");
   struct stat info {};
   if (::fstat(file.fd, &info) != 0) fail_io(path, "inspect");

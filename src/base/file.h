@@ -16,6 +16,8 @@ namespace kvern {
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path);
+  // The open file `fd`, which is closed in any case; `path` is for messages.
+  MappedFile(int fd, const std::string& path);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;

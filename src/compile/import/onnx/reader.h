@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/file.h"
@@ -22,17 +23,23 @@ struct OnnxModel {
   std::vector<std::string> warnings;  // an IR version or an opset newer than what is known, …
 };
 
-// The .onnx file at `path`; functions are inlined, nodes sorted. Initializers are views of mapped
-// files. External data must lie in the folder of the file (symlinks and hard links are refused).
-// Throws Error(kNotFound | kIo | kInvalidModel | kUnsupported) with the node or tensor at fault.
+// The .onnx file at `path`; functions are inlined, nodes sorted, Constant nodes are constants.
+// Initializers are views of mapped files where they can be (tensor.h). External data must lie in
+// the folder of the file (symlinks and hard links are refused; external_data.h). Throws
+// Error(kNotFound | kIo | kInvalidModel | kUnsupported) with the node or tensor at fault.
 OnnxModel read_onnx(const std::string& path);
 
-// The same of bytes in memory, without external data: for fuzzing and tests.
+// The same of bytes in memory, which are copied, without external data: for fuzzing and tests.
+// OnnxModel::files stays empty.
 OnnxModel read_onnx_bytes(std::span<const std::byte> bytes, const std::string& name);
 
-// The .onnx file of a folder: model.onnx, decoder_model_merged.onnx, or the only one there; empty
-// when the folder has none. Throws Error(kInvalidModel) naming the candidates when several could be
-// meant.
+// A TensorProto by itself (the .pb files of the standard's node tests); its name too.
+std::pair<std::string, ir::Array> read_tensor_bytes(std::span<const std::byte> bytes,
+                                                    const std::string& name);
+
+// The .onnx file of a folder or of its subfolder "onnx": model.onnx, decoder_model_merged.onnx, or
+// the only one there; empty when there is none. Throws Error(kInvalidModel) naming the candidates
+// when several could be meant.
 std::string find_onnx(const std::string& folder);
 
 }  // namespace kvern::import::onnx
