@@ -10,8 +10,11 @@
 #include "kernels/kv_attention.h"
 #include "kernels/layer_norm.h"
 #include "kernels/linear.h"
+#include "kernels/map.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
+#include "kernels/row_reduce.h"
+#include "kernels/select.h"
 
 namespace kvern::kernels {
 namespace {
@@ -22,6 +25,8 @@ const std::array kFamilies = {
     make_family<ElementwiseFamily>(), make_family<RopeAnglesFamily>(),
     make_family<RopeFamily>(),        make_family<KvAppendFamily>(),
     make_family<KvAttentionFamily>(), make_family<LayerNormFamily>(),
+    make_family<MapFamily>(),         make_family<SelectFamily>(),
+    make_family<RowReduceFamily>(),
 };
 
 }  // namespace

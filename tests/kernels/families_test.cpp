@@ -17,9 +17,10 @@ TEST(Families, EachNameFindsItsFamily) {
     EXPECT_EQ(find_family(family.name)->name, family.name);
     names.insert(family.name);
   }
-  EXPECT_EQ(names, (std::set<std::string>{"embedding", "gather_rows", "rms_norm", "layer_norm",
-                                          "linear", "elementwise", "rope_angles", "rope",
-                                          "kv_append", "kv_attention"}));
+  EXPECT_EQ(names,
+            (std::set<std::string>{"embedding", "gather_rows", "rms_norm", "layer_norm", "linear",
+                                   "elementwise", "rope_angles", "rope", "kv_append",
+                                   "kv_attention", "map", "select", "row_reduce"}));
   EXPECT_EQ(find_family("Linear"), nullptr);
 }
 

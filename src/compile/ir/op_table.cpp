@@ -11,8 +11,9 @@ constexpr const OpSchema* kAllOps[] = {
     &ops::kSiluMul,       &ops::kGeluTanh,   &ops::kGeluTanhMul, &ops::kGeluErf,
     &ops::kGeluErfMul,    &ops::kScale,      &ops::kSoftcap,     &ops::kRopeFrequencies,
     &ops::kRopeAngles,    &ops::kRope,       &ops::kKvAppend,    &ops::kKvAttention,
-    &ops::kQkvRopeAppend, &ops::kGatherRows, &ops::kRelu,        &ops::kQuickGelu,
-    &ops::kTanh,          &ops::kSigmoid,
+    &ops::kQkvRopeAppend, &ops::kGatherRows, &ops::kMap,         &ops::kSelect,
+    &ops::kRowReduce,     &ops::kRelu,       &ops::kQuickGelu,   &ops::kTanh,
+    &ops::kSigmoid,
 };
 
 }  // namespace

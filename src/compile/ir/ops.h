@@ -66,6 +66,36 @@ struct SplitAttrs {
 // original / high stay, those between are blended (Llama 3.1).
 enum class FrequencyScaling : uint8_t { kNone = 0, kLinear = 1, kLlama3 = 2 };
 
+// map(x0 [, x1 …]) {program} -> y: an elementwise program (tensor/map_program.h) over rows that may
+// be narrower than y. y is as wide as the widest input, which each width must divide. Of rows
+// [tokens, w] element j of y reads x[t, j / (width / w)]: one value per row or head. Of vectors [w]
+// it reads v[j % w]: one for all, for all heads, or for each column.
+struct MapAttrs {
+  std::string program;  // "x0 x1 mul 0.5 add tanh"
+  static constexpr auto fields() { return std::tuple{field(1, "program", &MapAttrs::program)}; }
+};
+
+// select(x) {runs} -> y: y[t,i] = x[t, indices[i]], the indices in runs of {start, count, stride}.
+struct SelectAttrs {
+  std::vector<int64_t> runs;
+  static constexpr auto fields() { return std::tuple{field(1, "runs", &SelectAttrs::runs)}; }
+};
+
+// The runs of a list of indices, as few as are found from the left.
+std::vector<int64_t> select_runs(const std::vector<int64_t>& indices);
+
+enum class ReduceKind : uint8_t { kSum = 0, kMean = 1, kMeanSquare = 2, kMax = 3, kMin = 4 };
+
+// row_reduce(x) {kind, groups} -> [tokens, groups]: of each of a row's equal stretches.
+struct RowReduceAttrs {
+  ReduceKind kind = ReduceKind::kSum;
+  int64_t groups = 1;
+  static constexpr auto fields() {
+    return std::tuple{field(1, "kind", &RowReduceAttrs::kind),
+                      field(2, "groups", &RowReduceAttrs::groups)};
+  }
+};
+
 // rope_frequencies([divisors]) {base, rotary_dim, …} -> f32[rotary_dim / 2]:
 // base^(-2i / rotary_dim), scaled, over divisors [rotary_dim / 2] where they are given.
 struct RopeFrequencyAttrs {
@@ -189,6 +219,9 @@ extern const OpSchema kTanh;
 extern const OpSchema kSigmoid;
 extern const OpSchema kScale;
 extern const OpSchema kSoftcap;
+extern const OpSchema kMap;
+extern const OpSchema kSelect;
+extern const OpSchema kRowReduce;
 extern const OpSchema kRopeFrequencies;
 extern const OpSchema kRopeAngles;
 extern const OpSchema kRope;

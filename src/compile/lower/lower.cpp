@@ -11,8 +11,11 @@
 #include "kernels/kv_attention.h"
 #include "kernels/layer_norm.h"
 #include "kernels/linear.h"
+#include "kernels/map.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
+#include "kernels/row_reduce.h"
+#include "kernels/select.h"
 
 namespace kvern::lower {
 namespace {
@@ -81,6 +84,35 @@ void lower_by_factor(Context& c, const Node& n) {
   const kernels::ElementwiseDesc desc{kOp, c.width(n.inputs[0]),
                                       n.attrs.as<ir::FactorAttrs>().factor};
   c.emit("elementwise", desc, n.inputs, n.outputs);
+}
+
+void lower_map(Context& c, const Node& n) {
+  kernels::MapDesc desc;
+  desc.dim = c.width(n.outputs[0]);
+  for (const ir::ValueId id : n.inputs) {
+    desc.widths.push_back(c.width(id));
+    desc.vectors.push_back(c.type(id).all_constant() ? 1 : 0);
+  }
+  MapCode code = encode_map(parse_map_program(n.attrs.as<ir::MapAttrs>().program));
+  desc.code = std::move(code.code);
+  desc.constants = std::move(code.constants);
+  c.emit("map", desc, n.inputs, n.outputs);
+}
+
+// One stretch of columns is a view, as a part of a split is.
+void lower_select(Context& c, const Node& n) {
+  const auto& runs = n.attrs.as<ir::SelectAttrs>().runs;
+  if (runs.size() == 3 && (runs[2] == 1 || runs[1] == 1)) {
+    return c.bind_view(n.outputs[0], n.inputs[0], runs[0] * static_cast<int64_t>(sizeof(float)));
+  }
+  c.emit("select", kernels::SelectDesc{c.width(n.inputs[0]), runs}, n.inputs, n.outputs);
+}
+
+void lower_row_reduce(Context& c, const Node& n) {
+  const auto& a = n.attrs.as<ir::RowReduceAttrs>();
+  const kernels::RowReduceDesc desc{c.width(n.inputs[0]), a.groups,
+                                    static_cast<kernels::ReduceKind>(a.kind)};
+  c.emit("row_reduce", desc, n.inputs, n.outputs);
 }
 
 void lower_gather_rows(Context& c, const Node& n) {
@@ -166,6 +198,9 @@ constexpr Rule kRules[] = {
     {&ops::kQuickGelu, lower_elementwise<kernels::ElementwiseOp::kQuickGelu>},
     {&ops::kTanh, lower_elementwise<kernels::ElementwiseOp::kTanh>},
     {&ops::kSigmoid, lower_elementwise<kernels::ElementwiseOp::kSigmoid>},
+    {&ops::kMap, lower_map},
+    {&ops::kSelect, lower_select},
+    {&ops::kRowReduce, lower_row_reduce},
     {&ops::kScale, lower_by_factor<kernels::ElementwiseOp::kScale>},
     {&ops::kSoftcap, lower_by_factor<kernels::ElementwiseOp::kSoftcap>},
     {&ops::kGatherRows, lower_gather_rows},

@@ -12,8 +12,9 @@ constexpr const ir::OpSchema* kRowWise[] = {
     &ir::ops::kRmsNorm,    &ir::ops::kAddRmsNorm, &ir::ops::kLayerNorm,   &ir::ops::kLinear,
     &ir::ops::kSplit,      &ir::ops::kAdd,        &ir::ops::kMul,         &ir::ops::kSilu,
     &ir::ops::kSiluMul,    &ir::ops::kGeluTanh,   &ir::ops::kGeluTanhMul, &ir::ops::kGeluErf,
-    &ir::ops::kGeluErfMul, &ir::ops::kScale,      &ir::ops::kSoftcap,     &ir::ops::kRelu,
-    &ir::ops::kQuickGelu,  &ir::ops::kTanh,       &ir::ops::kSigmoid,
+    &ir::ops::kGeluErfMul, &ir::ops::kScale,      &ir::ops::kSoftcap,     &ir::ops::kMap,
+    &ir::ops::kSelect,     &ir::ops::kRowReduce,  &ir::ops::kRelu,        &ir::ops::kQuickGelu,
+    &ir::ops::kTanh,       &ir::ops::kSigmoid,
 };
 
 bool is_logits(const ir::Node& node) {

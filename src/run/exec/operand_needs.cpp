@@ -8,9 +8,12 @@
 #include "kernels/kv_attention.h"
 #include "kernels/layer_norm.h"
 #include "kernels/linear.h"
+#include "kernels/map.h"
 #include "kernels/pack.h"
 #include "kernels/rms_norm.h"
 #include "kernels/rope.h"
+#include "kernels/row_reduce.h"
+#include "kernels/select.h"
 
 namespace kvern::exec {
 namespace {
@@ -119,6 +122,29 @@ Needs kv_attention(const Fields& fields) {
   return needs;
 }
 
+// Whoever holds a program to its needs validated the Desc before, or will.
+Needs map(const Fields& fields) {
+  const auto d = from_fields<kernels::MapDesc>(fields);
+  kernels::MapFamily::validate(d);
+  Needs needs;
+  for (size_t i = 0; i < d.widths.size(); ++i) {
+    needs.push_back(d.vectors[i] != 0 ? dense(d.widths[i]) : row(d.widths[i]));
+  }
+  needs.push_back(row(d.dim));
+  return needs;
+}
+
+Needs select(const Fields& fields) {
+  const auto d = from_fields<kernels::SelectDesc>(fields);
+  kernels::SelectFamily::validate(d);
+  return {row(d.dim), row(d.out_dim())};
+}
+
+Needs row_reduce(const Fields& fields) {
+  const auto d = from_fields<kernels::RowReduceDesc>(fields);
+  return {row(d.dim), row(d.groups)};
+}
+
 struct Entry {
   std::string_view family;
   Needs (*needs)(const Fields&);
@@ -131,6 +157,9 @@ constexpr Entry kEntries[] = {
     {kernels::LayerNormFamily::kName, layer_norm},
     {kernels::LinearFamily::kName, linear},
     {kernels::ElementwiseFamily::kName, elementwise},
+    {kernels::MapFamily::kName, map},
+    {kernels::SelectFamily::kName, select},
+    {kernels::RowReduceFamily::kName, row_reduce},
     {kernels::RopeAnglesFamily::kName, rope_angles},
     {kernels::RopeFamily::kName, rope},
     {kernels::KvAppendFamily::kName, kv_append},

@@ -147,6 +147,31 @@ TEST(EvalElementwise, ScalesAndCaps) {
               Pointwise(FloatNear(1e-6f), {4 * std::tanh(0.75f), -4.0f}));
 }
 
+// One value per half of a row, one vector for both halves, one for all.
+TEST(EvalGeneric, MapStretchesRowsAndRepeatsVectors) {
+  const HostTensor x = f32({2, 4}, {1, 2, 3, 4, 5, 6, 7, 8});
+  const HostTensor each = f32({2, 2}, {10, 20, 30, 40});
+  const HostTensor vector = f32({2}, {0.5f, 2});
+  const ir::Attrs program = ir::Attrs::of(ir::MapAttrs{"x0 x1 add x2 mul x3 sub"});
+  EXPECT_THAT(run_op(ir::ops::kMap, {x, each, vector, f32({1}, {1})}, program)[0].f32,
+              ElementsAre(4.5f, 23, 10.5f, 47, 16.5f, 71, 22.5f, 95));
+}
+
+TEST(EvalGeneric, SelectAndReduce) {
+  const HostTensor x = f32({2, 4}, {1, 2, 3, 4, 5, 6, 7, 8});
+  EXPECT_THAT(
+      run_op(ir::ops::kSelect, {x}, ir::Attrs::of(ir::SelectAttrs{{3, 2, -2, 0, 2, 0}}))[0].f32,
+      ElementsAre(4, 2, 1, 1, 8, 6, 5, 5));
+  const auto reduced = [&](ir::ReduceKind kind, int64_t groups) {
+    return run_op(ir::ops::kRowReduce, {x}, ir::Attrs::of(ir::RowReduceAttrs{kind, groups}))[0].f32;
+  };
+  EXPECT_THAT(reduced(ir::ReduceKind::kSum, 2), ElementsAre(3, 7, 11, 15));
+  EXPECT_THAT(reduced(ir::ReduceKind::kMean, 1), ElementsAre(2.5f, 6.5f));
+  EXPECT_THAT(reduced(ir::ReduceKind::kMeanSquare, 2), ElementsAre(2.5f, 12.5f, 30.5f, 56.5f));
+  EXPECT_THAT(reduced(ir::ReduceKind::kMax, 2), ElementsAre(2, 4, 6, 8));
+  EXPECT_THAT(reduced(ir::ReduceKind::kMin, 1), ElementsAre(1, 5));
+}
+
 TEST(EvalRope, FrequenciesAreScaledByBand) {
   ir::RopeFrequencyAttrs a{10000.0, 8};
   const auto made = [&](const std::vector<HostTensor>& in) {

@@ -48,6 +48,9 @@ Attrs input(InputAttrs a) {
 Attrs weight(Shape shape) {
   return Attrs::of(WeightAttrs{"w", std::move(shape)});
 }
+Attrs map(std::string program) {
+  return Attrs::of(MapAttrs{std::move(program)});
+}
 Attrs rope(int64_t heads, int64_t dim) {
   return Attrs::of(RopeAttrs{heads, dim, false});
 }
@@ -102,6 +105,29 @@ const Case kCases[] = {
     {&ops::kGeluErf, {kX}, kNone, "f32[tokens, 8]"},
     {&ops::kGeluTanhMul, {kX, kX}, kNone, "f32[tokens, 8]"},
     {&ops::kGeluErfMul, {kX, f32({"wanted", 8})}, kNone, "a and b must have one type"},
+    {&ops::kRelu, {kX}, kNone, "f32[tokens, 8]"},
+    {&ops::kQuickGelu, {kX}, kNone, "f32[tokens, 8]"},
+    {&ops::kTanh, {kX}, kNone, "f32[tokens, 8]"},
+    {&ops::kSigmoid, {Type::kv()}, kNone, "x must be an f32 tensor, got !kv"},
+    {&ops::kMap,
+     {kX, f32({"tokens", 2}), f32({4}), f32({1})},
+     map("x0 x1 mul x2 add x3 div"),
+     "f32[tokens, 8]"},
+    {&ops::kMap, {f32({"tokens", 1}), f32({8})}, map("x0 x1 mul"), "f32[tokens, 8]"},
+    {&ops::kMap, {f32({8})}, map("x0"), "at least one input must be rows"},
+    {&ops::kMap, {kX, f32({3})}, map("x0 x1 mul"), "do not divide them"},
+    {&ops::kMap, {kX, f32({"wanted", 8})}, map("x0 x1 mul"), "must have the same rows"},
+    {&ops::kMap, {kX}, map("x0 x1 mul"), "step 1 reads x1 of 1"},
+    {&ops::kMap, {kX}, map("x0 mul"), "step 1 finds 1 values"},
+    {&ops::kMap, {kX}, map("x0 s1 mul"), "step 1 reads s1 of 1"},
+    {&ops::kMap, {kX}, map("x0 x0"), "2 values are left"},
+    {&ops::kMap, {kX}, map("x0 fly"), "'fly' is neither an op"},
+    {&ops::kMap, {kX}, map(""), "0 steps"},
+    {&ops::kSelect, {kX}, Attrs::of(SelectAttrs{{0, 4, 2, 7, 8, -1}}), "f32[tokens, 12]"},
+    {&ops::kSelect, {kX}, Attrs::of(SelectAttrs{{0, 5, 2}}), "run [0, 5, 2] leaves x"},
+    {&ops::kSelect, {kX}, Attrs::of(SelectAttrs{{0, 5}}), "2 numbers are no runs"},
+    {&ops::kRowReduce, {kX}, Attrs::of(RowReduceAttrs{ReduceKind::kMax, 2}), "f32[tokens, 2]"},
+    {&ops::kRowReduce, {kX}, Attrs::of(RowReduceAttrs{ReduceKind::kMax, 3}), "3 groups do not"},
     {&ops::kScale, {kX}, Attrs::of(FactorAttrs{2.0f}), "f32[tokens, 8]"},
     {&ops::kScale, {kX}, Attrs::of(FactorAttrs{INFINITY}), "factor must be finite"},
     {&ops::kSoftcap, {kX}, Attrs::of(FactorAttrs{30.0f}), "f32[tokens, 8]"},
@@ -205,6 +231,13 @@ TEST(Schemas, MakeAndRefuseAsListed) {
     else
       EXPECT_THAT(outcome(c), HasSubstr(c.wanted));
   }
+}
+
+TEST(Schemas, RunsOfAListOfIndices) {
+  EXPECT_EQ(select_runs({3}), (std::vector<int64_t>{3, 1, 1}));
+  EXPECT_EQ(select_runs({0, 2, 4, 6, 1, 3, 5, 7}), (std::vector<int64_t>{0, 4, 2, 1, 4, 2}));
+  EXPECT_EQ(select_runs({4, 5, 0, 1, 2}), (std::vector<int64_t>{4, 2, 1, 0, 3, 1}));
+  EXPECT_EQ(select_runs({7, 7, 7}), (std::vector<int64_t>{7, 3, 0}));
 }
 
 TEST(Schemas, EveryOpHasACaseAndItsNameFindsIt) {
