@@ -171,6 +171,8 @@ constexpr InferRow kRows[] = {
     {kMs, "FusedMatMul", infer_fused_matmul},
     {kMs, "TransposeMatMul", infer_fused_matmul},
     {kMs, "MatMulNBits", infer_matmul_n_bits},
+    {kMs, "DynamicQuantizeMatMul", infer_matmul},
+    {kMs, "MatMulIntegerToFloat", infer_matmul_integer_to_float},
     {kMs, "QuantizeLinear", infer_quantize},
     {kMs, "DequantizeLinear", infer_dequantize},
     {kMs, "GatherBlockQuantized", infer_gather_block_quantized},

@@ -87,6 +87,7 @@ Facts infer_fused_matmul(const InferCall& call);
 Facts infer_gemm(const InferCall& call);
 Facts infer_einsum(const InferCall& call);
 Facts infer_matmul_integer(const InferCall& call);
+Facts infer_matmul_integer_to_float(const InferCall& call);
 Facts infer_qlinear_matmul(const InferCall& call);
 Facts infer_matmul_n_bits(const InferCall& call);
 Facts infer_quantize(const InferCall& call);

@@ -131,6 +131,10 @@ Facts infer_matmul_integer(const InferCall& call) {
   return one(ElementType::kInt32, call.matmul(call.shape(0), call.shape(1)));
 }
 
+Facts infer_matmul_integer_to_float(const InferCall& call) {
+  return one(call.type(2), call.matmul(call.shape(0), call.shape(1)));
+}
+
 Facts infer_qlinear_matmul(const InferCall& call) {
   return one(call.type(7), call.matmul(call.shape(0), call.shape(3)));
 }

@@ -1,10 +1,12 @@
 // Every op that tensor form knows: one line per domain, op and range of opsets.
+#include "compile/eval/tensor/attention_ops.h"
 #include "compile/eval/tensor/eval_ops.h"
 
 namespace kvern::eval {
 namespace {
 
 constexpr const char* kOnnx = "";
+constexpr const char* kMs = "com.microsoft";  // ONNX Runtime's own
 
 constexpr TensorOp kOps[] = {
     // Elementwise, one input.
@@ -134,6 +136,40 @@ constexpr TensorOp kOps[] = {
     // Products.
     {kOnnx, "Gemm", 7, kNewest, eval_gemm},
     {kOnnx, "MatMul", 1, kNewest, eval_matmul},
+    {kMs, "FusedMatMul", 1, kNewest, eval_fused_matmul},
+    {kMs, "TransposeMatMul", 1, kNewest, eval_fused_matmul},
+    // Quantised.
+    {kOnnx, "DequantizeLinear", 10, kNewest, eval_dequantize},
+    {kOnnx, "DynamicQuantizeLinear", 11, kNewest, eval_dynamic_quantize},
+    {kOnnx, "MatMulInteger", 10, kNewest, eval_matmul_integer},
+    {kOnnx, "QLinearMatMul", 10, kNewest, eval_qlinear_matmul},
+    {kOnnx, "QuantizeLinear", 10, kNewest, eval_quantize},
+    {kMs, "DequantizeLinear", 1, kNewest, eval_dequantize},
+    {kMs, "DynamicQuantizeMatMul", 1, kNewest, eval_dynamic_quantize_matmul},
+    {kMs, "GatherBlockQuantized", 1, kNewest, eval_gather_block_quantized},
+    {kMs, "MatMulIntegerToFloat", 1, kNewest, eval_matmul_integer_to_float},
+    {kMs, "MatMulNBits", 1, kNewest, eval_matmul_n_bits},
+    {kMs, "QuantizeLinear", 1, kNewest, eval_quantize},
+    // Norms. The first is ONNX Runtime's although it stands in ONNX's domain.
+    {kOnnx, "SimplifiedLayerNormalization", 1, kNewest, eval_rms_norm},
+    {kOnnx, "GroupNormalization", 18, kNewest, eval_group_norm},
+    {kOnnx, "InstanceNormalization", 6, kNewest, eval_instance_norm},
+    {kOnnx, "LayerNormalization", 1, kNewest, eval_layer_norm},
+    {kOnnx, "RMSNormalization", 23, kNewest, eval_rms_norm},
+    {kMs, "SkipLayerNormalization", 1, kNewest, eval_skip_norm},
+    {kMs, "SkipSimplifiedLayerNormalization", 1, kNewest, eval_skip_norm},
+    {kMs, "BiasGelu", 1, kNewest, eval_ms_gelu},
+    {kMs, "FastGelu", 1, kNewest, eval_ms_gelu},
+    {kMs, "Gelu", 1, kNewest, eval_ms_gelu},
+    {kMs, "QuickGelu", 1, kNewest, eval_ms_gelu},
+    // Attention.
+    {kOnnx, "Attention", 23, kNewest, eval_attention},
+    {kOnnx, "RotaryEmbedding", 23, kNewest, eval_rotary},
+    {kMs, "RotaryEmbedding", 1, kNewest, eval_ms_rotary},
+    // Bodies.
+    {kOnnx, "If", 1, kNewest, eval_if},
+    {kOnnx, "Loop", 1, kNewest, eval_loop},
+    {kOnnx, "Scan", 9, kNewest, eval_scan},
 };
 
 }  // namespace
