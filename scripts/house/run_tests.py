@@ -114,6 +114,9 @@ def main():
         if failed:
             print(output, end="" if output.endswith("\n") else "\n")
             print(f"FAILED in {name}: {', '.join(reasons)}")
+        for line in output.splitlines():
+            if not failed and line.startswith("report: "):
+                print(line.removeprefix("report: "))
         print(f"{name:28} {passed:5} passed {failed:3} failed {skipped:3} skipped {seconds:7.1f} s",
               flush=True)
         totals = [a + b for a, b in zip(totals, (passed, failed, skipped))]

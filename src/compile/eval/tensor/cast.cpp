@@ -8,6 +8,7 @@
 #include "compile/eval/tensor/element.h"
 #include "compile/eval/tensor/elementwise.h"
 #include "compile/eval/tensor/eval_ops.h"
+#include "compile/eval/tensor/small_float.h"
 
 namespace kvern::eval {
 namespace {
@@ -65,13 +66,34 @@ Array cast_from(const OpCall& call, const Array& x, ElementType to) {
   return out;
 }
 
+// Integers of 4 bits keep their low bits, sign-extended: one byte each in an Array.
+Array to_nibbles(Array bytes, ElementType to) {
+  for (uint8_t& value : bytes.mutable_as<uint8_t>()) {
+    value &= 0xf;
+    if (to == ElementType::kInt4 && value >= 8) value |= 0xf0;
+  }
+  return bytes;
+}
+
 Array cast(const OpCall& call, const Array& x, ElementType to) {
   if (x.type() == to) return x;
+  if (const SmallFloat* from = small_float_of(x.type())) {
+    const Array f32 = map_elements<uint8_t, float>(
+        x, ElementType::kFloat, [from](uint8_t code) { return decode(*from, code); });
+    return cast(call, f32, to);
+  }
+  if (const SmallFloat* format = small_float_of(to)) {
+    const bool saturate = call.node.i("saturate", 1) != 0;
+    return map_elements<float, uint8_t>(cast(call, x, ElementType::kFloat), to, [&](float value) {
+      return encode(*format, value, saturate);
+    });
+  }
   const Array wide = widened(x);
   Array out;
   const bool known =
       visit_number(wide.type(), [&]<class T>(T) { out = cast_from<T>(call, wide, to); });
   if (!known) call.unsupported(fmt::format("a cast of {}", ir::element_type_name(x.type())));
+  if (to == ElementType::kInt4 || to == ElementType::kUint4) return to_nibbles(out, to);
   return out;
 }
 

@@ -93,6 +93,7 @@ constexpr TensorOp kOps[] = {
     // Layout.
     {kOnnx, "Concat", 1, kNewest, eval_concat},
     {kOnnx, "Expand", 8, kNewest, eval_expand},
+    {kOnnx, "Pad", 2, kNewest, eval_pad},
     {kOnnx, "Slice", 1, kNewest, eval_slice},
     {kOnnx, "Split", 2, kNewest, eval_split},
     {kOnnx, "Tile", 6, kNewest, eval_tile},
@@ -134,6 +135,7 @@ constexpr TensorOp kOps[] = {
     {kOnnx, "Softmax", 1, kNewest, eval_softmax},
     {kOnnx, "TopK", 1, kNewest, eval_top_k},
     // Products.
+    {kOnnx, "Einsum", 12, kNewest, eval_einsum},
     {kOnnx, "Gemm", 7, kNewest, eval_gemm},
     {kOnnx, "MatMul", 1, kNewest, eval_matmul},
     {kMs, "FusedMatMul", 1, kNewest, eval_fused_matmul},

@@ -116,12 +116,13 @@ Arrays eval_unsqueeze(const OpCall& call) {
 }
 
 Arrays eval_identity(const OpCall& call) {
-  Arrays out = {call.in(0)};
-  if (call.node.op != "Dropout" || !call.node.has_output(1)) return out;
-  if (call.has(2) && integers_of(call, 2) == std::vector<int64_t>{1} && call.has(1)) {
-    const std::vector<float> ratio = call.in(1).to_f32();
-    if (ratio.size() == 1 && ratio[0] != 0) call.unsupported("dropout while training");
+  const bool dropout = call.node.op == "Dropout";
+  if (dropout && call.has(2) && integers_of(call, 2) == std::vector<int64_t>{1}) {
+    const std::vector<float> ratio = call.has(1) ? call.in(1).to_f32() : std::vector<float>{0.5f};
+    if (ratio != std::vector<float>{0.0f}) call.unsupported("dropout while training");
   }
+  Arrays out = {call.in(0)};
+  if (!dropout || !call.node.has_output(1)) return out;
   Array mask(ElementType::kBool, call.in(0).shape());
   for (uint8_t& kept : mask.mutable_as<uint8_t>()) kept = 1;
   out.push_back(std::move(mask));
