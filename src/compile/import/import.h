@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "base/file.h"
+#include "compile/import/config_facts.h"
 #include "compile/ir/graph.h"
+#include "compile/ir/tensor_graph.h"
 #include "text/text_model.h"
 
 namespace kvern::import {
@@ -41,8 +43,12 @@ struct GenerationDefaults {
 
 struct ImportedModel {
   ir::Graph graph;
-  text::TextModel text;                            // empty when the files hold no tokenizer
-  std::vector<SlotInfo> slots;                     // index = the graph's slot numbers
+  // Set by importers of tensor form (ONNX): `graph` (but for its files) and `slots` are empty until
+  // passes/token_form made them.
+  std::shared_ptr<ir::TensorModel> tensor;
+  std::optional<ConfigFacts> config;  // of tensor form: what a config.json beside the file says
+  text::TextModel text;               // empty when the files hold no tokenizer
+  std::vector<SlotInfo> slots;        // index = the graph's slot numbers
   std::vector<std::shared_ptr<MappedFile>> files;  // by Graph::files
   std::string family;
   std::string name;         // general.name or the file's stem
@@ -51,7 +57,7 @@ struct ImportedModel {
   int64_t num_layers = 0;
   int64_t hidden_size = 0;
   int64_t num_parameters = 0;
-  int64_t max_context_length = 0;  // what the model was trained for
+  int64_t max_context_length = 0;  // what the model was trained for; 0: an ONNX file does not say
   std::vector<int32_t> stop_ids;
   GenerationDefaults generation;
   std::vector<TensorNote> tensors;
@@ -66,8 +72,9 @@ struct LoadOptions {
   std::function<void(uint64_t, uint64_t)> progress;
 };
 
-// A GGUF file, or a Hugging Face folder (config.json, safetensors). Recognises the format by
-// content. Throws Error(kNotFound | kIo | kInvalidModel | kUnsupported).
+// A GGUF file, an ONNX file, a Hugging Face folder (config.json, safetensors), or a folder with an
+// ONNX file; where a folder has both, its safetensors are read. Recognises the format by content.
+// Throws Error(kNotFound | kIo | kInvalidModel | kUnsupported).
 ImportedModel load(const std::string& path, const LoadOptions& options = {});
 
 }  // namespace kvern::import

@@ -57,7 +57,7 @@ TEST(Import, OtherFilesAreNamed) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Code::kInvalidModel);
-    EXPECT_THAT(error.what(), testing::HasSubstr("is no GGUF file"));
+    EXPECT_THAT(error.what(), testing::HasSubstr("is neither a GGUF nor an ONNX file"));
   }
   try {
     load(KVERN_TEST_DATA "/golden");

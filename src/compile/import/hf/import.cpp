@@ -225,8 +225,8 @@ ImportedModel import_folder(const std::string& path, const LoadOptions& options)
   const std::string config = read_optional(path, kConfig);
   if (config.empty()) {
     throw Error(Code::kNotFound,
-                fmt::format("hf: folder '{}' holds no config.json; give a Hugging Face folder or a "
-                            "GGUF file",
+                fmt::format("hf: folder '{}' holds no config.json; give a Hugging Face folder, a "
+                            "GGUF file or an ONNX file",
                             path));
   }
   const WeightFiles weights = open_weights(path);

@@ -1,0 +1,34 @@
+// What a config.json beside a model in tensor form says of it. The graph decides; these facts are
+// for telling where it contradicts them: exporters freeze, drop or misplace what they stand for.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kvern::import {
+
+struct ConfigFacts {
+  std::string model_type;  // "gemma2"
+  int64_t vocabulary_size = 0;
+  int64_t hidden_size = 0;
+  int64_t num_layers = 0;
+  int64_t num_heads = 0;
+  int64_t num_kv_heads = 0;
+  int64_t max_context_length = 0;        // max_position_embeddings and its older names
+  std::string rope_type;                 // "longrope"; empty: none named, or "default"
+  int64_t original_context_length = 0;   // of a scaled rope
+  int64_t sliding_window = 0;            // tokens; 0: none
+  std::vector<std::string> layer_types;  // "sliding_attention", "full_attention"
+  double attention_softcap = 0.0;        // 0: none
+  double final_softcap = 0.0;
+  std::vector<int64_t> stop_ids;
+};
+
+// Fields that are absent or of another type stay as above. `text`: config.json of transformers, or
+// the genai_config.json of ONNX Runtime GenAI, whose "model" object says less. Throws
+// Error(kInvalidModel) for what is no JSON object.
+ConfigFacts read_config_facts(std::string_view text, const std::string& file);
+
+}  // namespace kvern::import
