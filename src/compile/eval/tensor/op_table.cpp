@@ -167,6 +167,9 @@ constexpr TensorOp kOps[] = {
     // Attention.
     {kOnnx, "Attention", 23, kNewest, eval_attention},
     {kOnnx, "RotaryEmbedding", 23, kNewest, eval_rotary},
+    {kMs, "Attention", 1, kNewest, eval_ms_attention},
+    {kMs, "GroupQueryAttention", 1, kNewest, eval_group_query_attention},
+    {kMs, "MultiHeadAttention", 1, kNewest, eval_multi_head_attention},
     {kMs, "RotaryEmbedding", 1, kNewest, eval_ms_rotary},
     // Bodies.
     {kOnnx, "If", 1, kNewest, eval_if},

@@ -10,6 +10,7 @@
 #include "compile/eval/tensor/attention_ops.h"
 #include "compile/eval/tensor/element.h"
 #include "compile/eval/tensor/floats.h"
+#include "compile/eval/tensor/small_float.h"
 #include "kvern/error.h"
 #include "tensor/float_bits.h"
 
@@ -95,11 +96,11 @@ Range range_of(const OpCall& call, ElementType type) {
 
 // Codes of any type as numbers.
 Array code_values(const OpCall& call, const Array& codes) {
-  if (codes.type() == ElementType::kFloat8E4M3Fn) {
+  if (const SmallFloat* format = small_float_of(codes.type())) {
     Array out(ElementType::kFloat, codes.shape());
     const auto from = codes.as<uint8_t>();
     const auto to = out.mutable_as<float>();
-    for (size_t i = 0; i < to.size(); ++i) to[i] = f8e4m3_to_f32(from[i]);
+    for (size_t i = 0; i < to.size(); ++i) to[i] = decode(*format, from[i]);
     return out;
   }
   if (!ir::is_integer(codes.type())) {
@@ -138,8 +139,8 @@ Arrays eval_quantize(const OpCall& call) {
       call.has(2) ? call.in(2).type() : type_attr(call, "output_dtype", ElementType::kUint8);
   // The quotient is rounded to `precision`; without it, to the type of x.
   const ElementType by = type_attr(call, "precision", ElementType::kFloat);
-  const bool is_f8 = type == ElementType::kFloat8E4M3Fn;
-  const Range range = is_f8 ? Range{} : range_of(call, type);
+  const SmallFloat* format = small_float_of(type);
+  const Range range = format != nullptr ? Range{} : range_of(call, type);
   const std::vector<float> zeros = zero_points(call, 2, scale);
   Array out(type, x.shape());
   const auto from = x.as<float>();
@@ -150,9 +151,10 @@ Arrays eval_quantize(const OpCall& call) {
     if (by == ElementType::kBfloat16) return bf16_to_f32(f32_to_bf16(exact));
     return exact;
   };
-  if (is_f8) {
+  if (format != nullptr) {
+    const bool saturate = call.node.i("saturate", 1) != 0;
     const auto to = out.mutable_as<uint8_t>();
-    for_each(map, [&](size_t i, size_t s) { to[i] = f32_to_f8e4m3(quotient(i, s)); });
+    for_each(map, [&](size_t i, size_t s) { to[i] = encode(*format, quotient(i, s), saturate); });
     return {out};
   }
   visit_integer(type, [&]<class T>(T) {
