@@ -146,6 +146,71 @@ def tokenizer_model(model_type):
     return out + message(3, message(1, b"identity") + b"\x18\x01\x20" + varint(model_type == 1))
 
 
+def onnx_node(op, inputs, outputs, *attributes, domain=""):
+    out = b"".join(message(1, name.encode()) for name in inputs)
+    out += b"".join(message(2, name.encode()) for name in outputs)
+    out += message(3, b"n_" + op.encode()) + message(4, op.encode())
+    return out + b"".join(message(5, a) for a in attributes) + message(7, domain.encode())
+
+
+def onnx_attribute(name, kind, value):
+    return message(1, name.encode()) + varint(20 << 3) + varint(kind) + value
+
+
+def onnx_tensor(name, kind, dims, data):
+    out = b"".join(b"\x08" + varint(dim) for dim in dims) + b"\x10" + varint(kind)
+    return out + message(8, name.encode()) + data
+
+
+def onnx_value(name, kind, *dims):
+    shape = b"".join(message(1, b"\x08" + varint(d) if isinstance(d, int) else
+                             message(2, d.encode())) for d in dims)
+    return message(1, name.encode()) + message(2, message(1, b"\x08" + varint(kind)
+                                                          + message(2, shape)))
+
+
+def onnx_model():
+    """Tensors in every field, a branch that captures, a function in a function, an old opset."""
+    raw = [("w", 1, [2], message(9, struct.pack("<2f", 1, 2))),
+           ("f", 1, [2], message(4, struct.pack("<2f", 1, 2))),
+           ("u", 1, [1], b"\x25" + struct.pack("<f", 3)),
+           ("h", 10, [2], message(5, varint(0x3c00) + varint(1))),
+           ("l", 7, [3], message(7, varint(1) + varint(300) + varint(2))),
+           ("q", 22, [3], message(9, b"\x8f\x07")), ("b", 9, [2], message(9, b"\x02\0")),
+           ("d", 11, [1], message(10, struct.pack("<d", 1))), ("v", 13, [1], message(11, b"\x05"))]
+    outside = [(b"location", b"x.data"), (b"offset", b"8"), (b"length", b"8")]
+    entries = b"".join(message(13, message(1, key) + message(2, value)) for key, value in outside)
+    constant = onnx_tensor("", 7, [], message(9, struct.pack("<q", 4)))
+    branch = (message(1, onnx_node("Neg", ["x"], ["r"])) + message(12, onnx_value("r", 1))
+              + message(5, onnx_tensor("k", 1, [1], message(9, struct.pack("<f", 1)))))
+    nodes = [onnx_node("Late", ["c"], ["late"]),
+             onnx_node("Constant", [], ["c"], onnx_attribute("value", 4, message(5, constant))),
+             onnx_node("If", ["c"], ["i"], onnx_attribute("then_branch", 5, message(6, branch))),
+             onnx_node("Twice", ["x", ""], ["t"], onnx_attribute("axis", 2, b"\x18\x01"),
+                       domain="own"),
+             onnx_node("Odd", ["x", "t"], ["y", ""], onnx_attribute("s", 3, message(4, b"ab")),
+                       onnx_attribute("fs", 6, message(7, struct.pack("<2f", 1, 2))),
+                       onnx_attribute("is", 7, b"\x40\x01\x40\x02"),
+                       onnx_attribute("ss", 8, message(9, b"a") + message(9, b"")))]
+    graph = b"".join(message(1, node) for node in nodes)
+    graph += b"".join(message(5, onnx_tensor(*each)) for each in raw)
+    graph += message(11, onnx_value("x", 1, "batch", 2)) + message(12, onnx_value("y", 1, "batch"))
+    reference = message(1, b"axis") + varint(20 << 3) + b"\x02" + message(21, b"axis")
+    inner = onnx_node("Softmax", ["a"], ["m"], reference)
+    functions = [message(1, b"Twice") + message(4, b"a") + message(4, b"o") + message(5, b"r")
+                 + message(6, b"axis") + message(7, onnx_node("Once", ["a"], ["r"], domain="own"))
+                 + message(10, b"own"),
+                 message(1, b"Once") + message(4, b"a") + message(5, b"m") + message(7, inner)
+                 + message(9, b"\x10\x0d") + message(10, b"own")
+                 + message(11, onnx_attribute("axis", 2, b"\x18\x03"))]
+    out = b"\x08\x08" + message(2, b"seeds") + message(7, graph) + message(8, b"\x10\x12")
+    out += b"".join(message(25, function) for function in functions)
+    out += message(14, message(1, b"key") + message(2, b"value"))
+    external = message(1, onnx_node("Neg", ["w"], ["y"])) + message(12, onnx_value("y", 1))
+    external += message(5, onnx_tensor("w", 1, [2], entries + b"\x70\x01"))
+    return out, b"\x08\x08" + message(7, external) + message(8, b"\x10\x12")
+
+
 def write(name, data):
     path = SEEDS / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -217,6 +282,10 @@ def main():
     write("gguf/v3_f32.gguf", gguf(3, 0))
     write("gguf/v2_f16.gguf", gguf(2, 1))
     write("gguf/v3_bf16.gguf", gguf(3, 30))
+    whole, external = onnx_model()
+    write("onnx/whole.onnx", whole)
+    write("onnx/external.onnx", external)
+    write("onnx/tensor.pb", onnx_tensor("w", 1, [2], message(9, struct.pack("<2f", 1, 2))))
     write("chat_template/chatml.jinja", CHATML.encode())
     write("chat_template/pieces.jinja", PIECES.encode())
     write("fields/text", b'{eps = 1e-05, heads = 9, name = "a\\"b", sizes = [1, 2], on = true}')
