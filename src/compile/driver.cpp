@@ -11,6 +11,7 @@
 #include "compile/lower/lower.h"
 #include "compile/quantize/packed_bytes.h"
 #include "compile/report.h"
+#include "compile/tensor_form.h"
 #include "compile/tune/tune.h"
 #include "plan/reader.h"
 #include "plan/writer.h"
@@ -127,6 +128,7 @@ BuildResult build(const BuildRequest& request) {
   check_plan_path(request);
   import::ImportedModel model =
       import::load(request.model_path, {request.seed, phase(request.progress, "reading")});
+  convert_tensor_form(model, request.tensor_form);
   // Before the passes too: linears are joined where their weights will be stored alike, not where
   // the file happens to keep them alike.
   quantize::apply(model.graph, request.weights);
@@ -170,8 +172,9 @@ BuildResult build(const BuildRequest& request) {
 // (a stop id, the RoPE base, the chat template) is another model. KVERN_VERSION, because a newer
 // compiler may conclude otherwise.
 std::string build_key(const BuildRequest& request) {
-  const import::ImportedModel model =
+  import::ImportedModel model =
       import::load(request.model_path, {request.seed, phase(request.progress, "reading")});
+  convert_tensor_form(model, request.tensor_form);
   WireWriter text;
   text::write_text_model(text, model.text);
   const std::string inputs = fmt::format(

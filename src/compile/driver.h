@@ -7,6 +7,7 @@
 #include "compile/import/import.h"
 #include "compile/passes/pipeline.h"
 #include "compile/quantize/materialize.h"
+#include "compile/tensor_form.h"
 #include "kvern/types.h"
 #include "plan/plan.h"
 #include "tensor/quant_format.h"
@@ -24,7 +25,8 @@ struct BuildRequest {
   int64_t max_context_length = 0;  // 0: what the model was trained for
   int32_t max_sequences = 16;
   int32_t max_tokens_per_step = 512;
-  uint64_t seed = 0;  // of "synthetic:CONFIG.json"
+  TensorFormOptions tensor_form;  // of ONNX files
+  uint64_t seed = 0;              // of "synthetic:CONFIG.json"
   ProgressFn progress;
 };
 

@@ -1,0 +1,97 @@
+#include "compile/passes/token_form/activation.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "kvern/error.h"
+
+namespace kvern::passes::token_form {
+namespace {
+
+namespace ops = ir::ops;
+
+double sigmoid(double x) {
+  return 1 / (1 + std::exp(-x));
+}
+
+double gelu_tanh(double x) {
+  const double inner = std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x);
+  return 0.5 * x * (1 + std::tanh(inner));
+}
+
+struct Candidate {
+  const ir::OpSchema* op;
+  double (*value)(double x);
+  const char* name;
+};
+
+const Candidate kCandidates[] = {
+    {&ops::kSilu, [](double x) { return x * sigmoid(x); }, "silu"},
+    {&ops::kGeluTanh, gelu_tanh, "gelu"},
+    {&ops::kGeluErf, [](double x) { return 0.5 * x * (1 + std::erf(x / std::numbers::sqrt2)); },
+     "gelu"},
+    {&ops::kRelu, [](double x) { return x > 0 ? x : 0; }, "relu"},
+    {&ops::kQuickGelu, [](double x) { return x * sigmoid(1.702 * x); }, "quick_gelu"},
+    {&ops::kTanh, [](double x) { return std::tanh(x); }, "tanh"},
+    {&ops::kSigmoid, sigmoid, "sigmoid"},
+};
+
+// Where functions are compared; constants of files are f32.
+constexpr double kPoints[] = {-9.0, -4.5, -3.1, -2.0, -1.3, -0.7, -0.31, -0.05,
+                              0.0,  0.04, 0.4,  0.9,  1.7,  2.6,  4.2,   8.5};
+
+template <class F>
+bool same_values(const Expr& f, const F& candidate) {
+  for (const double x : kPoints) {
+    const double a = evaluate(f, x);
+    const double b = candidate(x);
+    if (!(std::abs(a - b) <= 2e-6 + 2e-6 * std::abs(b))) return false;
+  }
+  return true;
+}
+
+void constants_of(const Expr& f, std::vector<double>& out) {
+  if (f.op == Expr::Op::kConst) out.push_back(f.value);
+  if (f.a != nullptr) constants_of(*f.a, out);
+  if (f.b != nullptr) constants_of(*f.b, out);
+}
+
+}  // namespace
+
+ir::ValueId write_function(Walk& walk, const Expr& f, ir::ValueId x) {
+  for (const Candidate& candidate : kCandidates) {
+    if (same_values(f, candidate.value)) return walk.emit.add(*candidate.op, {x}, candidate.name);
+  }
+  if (same_values(f, [](double v) { return v; })) return x;
+  std::vector<double> constants;
+  constants_of(f, constants);
+  for (double c : constants) {
+    if (!(c > 0)) continue;
+    // A cap is far from zero: wider points than those of an activation show it.
+    const auto capped = [&](double v) { return c * std::tanh(v / c); };
+    bool same = same_values(f, capped);
+    for (const double v : {-3 * c, -c, 0.6 * c, 2 * c}) {
+      same = same && std::abs(evaluate(f, v) - capped(v)) <= 2e-6 * (1 + c);
+    }
+    if (!same) continue;
+    const ir::FactorAttrs by{static_cast<float>(c)};
+    return walk.emit.add(ops::kSoftcap, {x}, ir::Attrs::of(by), "softcap");
+  }
+  throw Error(Code::kUnsupported, "onnx: an activation that Kvern has no op for");
+}
+
+ir::ValueId vector_map(Walk& walk, ir::ValueId x, VectorOp op, ir::ValueId vector,
+                       const std::string& origin) {
+  static_cast<void>(walk);
+  static_cast<void>(x);
+  static_cast<void>(op);
+  static_cast<void>(vector);
+  throw Error(Code::kUnsupported,
+              fmt::format("onnx: {}: a vector over features is added to or multiplied with what is "
+                          "neither a linear layer nor a norm",
+                          origin));
+}
+
+}  // namespace kvern::passes::token_form

@@ -1,0 +1,394 @@
+#include "compile/passes/token_form/inputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "kvern/error.h"
+
+namespace kvern::passes::token_form {
+namespace {
+
+using ir::Array;
+using ir::ElementType;
+using ir::TensorDim;
+using ir::TensorGraph;
+using ir::TensorValue;
+using ir::TensorValueId;
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+// Exporters write fixed sizes as names too: "16".
+TensorDim resolved(const TensorDim& dim) {
+  if (dim.value >= 0 || dim.name.empty() || dim.name.size() > 9) return dim;
+  const bool digits = std::all_of(dim.name.begin(), dim.name.end(),
+                                  [](unsigned char c) { return std::isdigit(c) != 0; });
+  if (!digits) return dim;
+  return {std::stoll(dim.name), dim.name};
+}
+
+std::string shown(const TensorValue& value) {
+  std::string dims;
+  for (const TensorDim& dim : value.dims) {
+    if (!dims.empty()) dims += ", ";
+    dims += dim.value >= 0 ? std::to_string(dim.value) : dim.name.empty() ? "?" : dim.name;
+  }
+  return fmt::format("'{}' ({} [{}])", value.name, ir::element_type_name(value.type), dims);
+}
+
+// The input that chooses rows of a matrix of floats: by name, else the first one of that use.
+TensorValueId find_ids(const TensorGraph& graph) {
+  for (const TensorValueId id : graph.inputs) {
+    if (graph.name_of(id) == "input_ids") return id;
+  }
+  for (const ir::TensorNode& node : graph.nodes) {
+    if (node.op != "Gather" || !node.has_input(0) || !node.has_input(1)) continue;
+    const bool is_input =
+        std::find(graph.inputs.begin(), graph.inputs.end(), node.inputs[1]) != graph.inputs.end();
+    const auto table = graph.constants.find(node.inputs[0]);
+    if (is_input && table != graph.constants.end() && table->second.rank() == 2 &&
+        ir::is_float(table->second.type())) {
+      return node.inputs[1];
+    }
+  }
+  std::string names;
+  for (const TensorValueId id : graph.inputs)
+    names += (names.empty() ? "" : ", ") + graph.name_of(id);
+  throw Error(Code::kUnsupported,
+              fmt::format("onnx: no input holds token ids (looked for 'input_ids' and for one that "
+                          "chooses rows of an embedding); the graph's inputs are {}",
+                          names.empty() ? "none" : names));
+}
+
+InputPlan::Line scalar_line(const TensorValue& value, TensorValueId id,
+                            const TokenFormOptions& options) {
+  InputPlan::Line line{id, "scalar", "", {}};
+  const auto declared = options.inputs.find(value.name);
+  if (declared != options.inputs.end()) {
+    line.meaning = declared->second;
+  } else if (contains(value.name, "use_cache")) {
+    line.meaning = "1";
+  } else if (contains(value.name, "cumulative_length") || contains(value.name, "past_seq") ||
+             contains(value.name, "past_length") || contains(value.name, "cache_length")) {
+    line.meaning = "past";
+  } else if (contains(value.name, "total_seq")) {
+    line.meaning = "total";
+  } else if (contains(value.name, "sliding_window") && options.config.contains("sliding_window")) {
+    line.meaning = std::to_string(options.config.at("sliding_window"));
+  } else {
+    throw Error(Code::kUnsupported,
+                fmt::format("onnx: input {} is none that Kvern knows, so that what a mask makes of "
+                            "it cannot be proved; say what it holds with --input "
+                            "{}=past|total|tokens|NUMBER",
+                            shown(value), value.name));
+  }
+  return line;
+}
+
+InputPlan::Line past_line(const TensorValue& value, TensorValueId id, InputPlan& plan) {
+  InputPlan::Line line{id, "past", "", value.dims};
+  const size_t rank = value.dims.size();
+  for (size_t i = 0; i < rank; ++i) {
+    if (value.dims[i].value >= 0) continue;
+    if (i == 0) {
+      line.batch_axis = 0;
+    } else if (line.length_axis < 0 && (i + 1 < rank || rank == 3)) {
+      line.length_axis = static_cast<int64_t>(i);
+    }
+  }
+  if (line.batch_axis < 0) line.batch_axis = 0;
+  if (line.length_axis >= 0) {
+    plan.grows = true;
+  } else {
+    // A static cache: the longer of the two middle dims.
+    if (rank < 3) {
+      throw Error(Code::kUnsupported,
+                  fmt::format("onnx: input {} is neither ids, mask, positions nor a cache of at "
+                              "least three dims",
+                              shown(value)));
+    }
+    line.length_axis = rank == 3 || value.dims[1].value > value.dims[2].value ? 1 : 2;
+    plan.capacity = value.dims[static_cast<size_t>(line.length_axis)].value;
+  }
+  plan.has_past = true;
+  return line;
+}
+
+InputPlan::Line line_of(const TensorGraph& graph, TensorValueId id, InputPlan& plan,
+                        const TokenFormOptions& options) {
+  TensorValue value = graph.values[static_cast<size_t>(id)];
+  for (TensorDim& dim : value.dims) dim = resolved(dim);
+  const size_t rank = value.dims.size();
+  if (id == plan.ids) {
+    if (rank != 2 || value.dims[1].value >= 0) {
+      throw Error(Code::kUnsupported,
+                  fmt::format("onnx: input {} must be [batch, length] with a length that is free; "
+                              "export again with dynamic axes",
+                              shown(value)));
+    }
+    plan.batch = std::max<int64_t>(value.dims[0].value, 0);
+    return {id, "ids", "", value.dims};
+  }
+  if (contains(value.name, "position")) return {id, "positions", "", value.dims};
+  if (contains(value.name, "mask")) {
+    return {id, rank == 4 ? "mask 4d" : "mask", "", value.dims};
+  }
+  if (ir::is_float(value.type) && rank >= 3) return past_line(value, id, plan);
+  if (rank <= 1) return scalar_line(value, id, options);
+  throw Error(Code::kUnsupported,
+              fmt::format("onnx: input {} is none that Kvern knows: ids, attention_mask, "
+                          "position_ids, caches and lengths are; a model that reads anything else "
+                          "is no text decoder, or export it without that input",
+                          shown(value)));
+}
+
+void note_integers(const TensorGraph& graph, std::vector<int64_t>& out) {
+  const auto note = [&](const Array& array) {
+    if (array.count() != 1 || !(ir::is_integer(array.type()) || ir::is_float(array.type()))) return;
+    const double value =
+        ir::is_float(array.type()) ? array.to_f64(1)[0] : static_cast<double>(array.to_i64(1)[0]);
+    if (value >= 2 && value <= (1 << 20)) out.push_back(static_cast<int64_t>(value));
+  };
+  for (const auto& [id, array] : graph.constants) note(array);
+  for (const ir::TensorNode& node : graph.nodes) {
+    for (const auto& [name, attr] : node.attrs) {
+      if (const auto* body = std::get_if<std::shared_ptr<const TensorGraph>>(&attr)) {
+        note_integers(**body, out);
+      }
+      if (const auto* number = std::get_if<int64_t>(&attr)) {
+        if (contains(name, "window") && *number > 1) out.push_back(*number);
+      }
+    }
+  }
+}
+
+int64_t dim_or(const TensorDim& dim, int64_t otherwise) {
+  return dim.value >= 0 ? dim.value : otherwise;
+}
+
+Array ids_like(ElementType type, Shape shape, const std::vector<int64_t>& values) {
+  Array out(type, std::move(shape));
+  for (int64_t i = 0; i < out.count(); ++i) {
+    const int64_t v = values[static_cast<size_t>(i) % values.size()];
+    switch (type) {
+      case ElementType::kInt32:
+        out.mutable_as<int32_t>()[static_cast<size_t>(i)] = static_cast<int32_t>(v);
+        break;
+      case ElementType::kBool:
+        out.mutable_as<uint8_t>()[static_cast<size_t>(i)] = v != 0 ? 1 : 0;
+        break;
+      case ElementType::kFloat:
+        out.mutable_as<float>()[static_cast<size_t>(i)] = static_cast<float>(v);
+        break;
+      case ElementType::kInt64:
+        out.mutable_as<int64_t>()[static_cast<size_t>(i)] = v;
+        break;
+      default:
+        throw Error(Code::kUnsupported, fmt::format("onnx: an input of {} is not supported here",
+                                                    ir::element_type_name(type)));
+    }
+  }
+  return out;
+}
+
+Array mask_2d(const Walk& walk, const InputPlan::Line& line, ElementType type, const World& w) {
+  const int64_t columns = line.dims.size() > 1 ? dim_or(line.dims[1], w.total()) : w.total();
+  std::vector<int64_t> row(static_cast<size_t>(columns), 0);
+  std::fill(row.begin(), row.begin() + std::min(columns, w.total()), 1);
+  static_cast<void>(walk);
+  return ids_like(type, {w.batch, columns}, row);
+}
+
+// What a ready-made mask holds by its name: causal, or the window of config.json.
+Array mask_4d(const Walk& walk, const InputPlan::Line& line, const TensorValue& value,
+              const World& w, int64_t capacity) {
+  const int64_t columns = dim_or(line.dims[3], capacity > 0 ? capacity : w.total());
+  int64_t window = 0;
+  if (contains(value.name, "sliding")) {
+    const auto found = walk.options.config.find("sliding_window");
+    if (found == walk.options.config.end()) {
+      throw Error(Code::kUnsupported,
+                  fmt::format("onnx: input {} is a windowed mask, and no config.json beside the "
+                              "model says how wide (sliding_window)",
+                              shown(value)));
+    }
+    window = found->second;
+  }
+  Array out(value.type, {w.batch, dim_or(line.dims[1], 1), w.tokens, columns});
+  const bool is_bool = value.type == ElementType::kBool;
+  for (int64_t i = 0; i < out.count(); ++i) {
+    const int64_t key = i % columns, query = w.past + i / columns % w.tokens;
+    const bool seen = key <= query && (window == 0 || key > query - window);
+    if (is_bool) {
+      out.mutable_as<uint8_t>()[static_cast<size_t>(i)] = seen ? 1 : 0;
+    } else {
+      out.mutable_as<float>()[static_cast<size_t>(i)] = seen ? 0.0f : -3.4e38f;
+    }
+  }
+  return out;
+}
+
+std::vector<int64_t> positions(const World& w) {
+  std::vector<int64_t> out;
+  for (int64_t s = 0; s < w.tokens; ++s) out.push_back(w.past + s);
+  return out;
+}
+
+int64_t meaning(const std::string& text, const World& w) {
+  if (text == "past") return w.past;
+  if (text == "total") return w.total();
+  if (text == "tokens") return w.tokens;
+  try {
+    return std::stoll(text);
+  } catch (const std::exception&) {
+    throw Error(Code::kInvalidArgument,
+                fmt::format("--input …={}: past, total, tokens or a number are wanted", text));
+  }
+}
+
+Shape scalar_shape(const InputPlan::Line& /*line*/, const TensorValue& value) {
+  Shape shape;
+  for (const TensorDim& dim : value.dims) shape.push_back(dim_or(resolved(dim), 1));
+  return shape;
+}
+
+Value bind_past(Walk& walk, const InputPlan::Line& line, const TensorValue& value,
+                const InputPlan& plan) {
+  Base base;
+  base.kind = Base::Kind::kPast;
+  base.past_input = line.id;
+  base.origin = value.name;
+  base.batch_axis = line.batch_axis;
+  base.length_axis = line.length_axis;
+  for (const World& w : walk.worlds) {
+    Shape shape;
+    for (size_t i = 0; i < line.dims.size(); ++i) {
+      const auto axis = static_cast<int64_t>(i);
+      if (axis == line.batch_axis && line.dims[i].value < 0) {
+        shape.push_back(w.batch);
+      } else if (axis == line.length_axis) {
+        shape.push_back(plan.capacity > 0 && line.dims[i].value >= 0 ? line.dims[i].value : w.past);
+      } else if (line.dims[i].value >= 0) {
+        shape.push_back(line.dims[i].value);
+      } else {
+        throw Error(
+            Code::kUnsupported,
+            fmt::format("onnx: the cache {} has free dims besides batch and length", shown(value)));
+      }
+    }
+    base.past_shapes.push_back(std::move(shape));
+  }
+  const std::vector<Shape> shapes = base.past_shapes;
+  const int32_t id = walk.emit.add_base(std::move(base));
+  std::vector<Array> elements;
+  for (size_t world = 0; world < walk.num_layout; ++world) {
+    elements.push_back(symbols_of_base(id, shapes[world]));
+  }
+  return view_value(value.type, shapes, std::move(elements));
+}
+
+Value bind_ids(Walk& walk, const TensorValue& value) {
+  Base base;
+  base.kind = Base::Kind::kIds;
+  base.origin = value.name;
+  const int32_t id = walk.emit.add_base(base);
+  walk.emit.bases[static_cast<size_t>(id)].value = walk.emit.ids();
+  std::vector<Shape> shapes;
+  std::vector<Array> elements;
+  for (size_t world = 0; world < walk.worlds.size(); ++world) {
+    shapes.push_back({walk.worlds[world].batch, walk.worlds[world].tokens});
+    if (world < walk.num_layout) elements.push_back(symbols_of_base(id, shapes.back()));
+  }
+  return view_value(value.type, std::move(shapes), std::move(elements));
+}
+
+}  // namespace
+
+InputPlan plan_inputs(const ir::TensorModel& model, const TokenFormOptions& options) {
+  InputPlan plan;
+  plan.ids = find_ids(model.graph);
+  for (const TensorValueId id : model.graph.inputs) {
+    plan.lines.push_back(line_of(model.graph, id, plan, options));
+  }
+  if (plan.grows) plan.capacity = 0;
+  return plan;
+}
+
+std::vector<World> worlds_for(const InputPlan& plan, const ir::TensorModel& model,
+                              const TokenFormOptions& options, int attempt) {
+  std::vector<int64_t> lengths = options.lengths;
+  note_integers(model.graph, lengths);
+  const int64_t most = plan.has_past ? 4200 : 1100;
+  int64_t longest = 40;
+  for (const int64_t length : lengths) {
+    if (length + 7 <= most) longest = std::max(longest, length + 7);
+  }
+  if (attempt == 1) longest = 40;
+  const int64_t batch = plan.batch > 0 ? plan.batch : 2;
+  const int64_t one = plan.batch > 0 ? plan.batch : 1;
+  std::vector<World> out;
+  if (!plan.has_past) {
+    out = {{batch, 5, 0}, {one, 7, 0}};
+    if (attempt < 2) out.push_back({one, longest, 0, false});
+    return out;
+  }
+  if (plan.capacity > 0) {
+    const int64_t room = plan.capacity;
+    if (room < 6) {
+      throw Error(Code::kUnsupported,
+                  fmt::format("onnx: the static cache holds {} positions; at least 6 are needed to "
+                              "prove its mask",
+                              room));
+    }
+    out = {{batch, 3, std::min<int64_t>(4, room - 4)}, {one, 2, std::min<int64_t>(9, room - 3)}};
+    if (attempt < 2) out.push_back({one, 3, room - 3, false});
+    return out;
+  }
+  out = {{batch, 3, 4}, {one, 2, 9}};
+  if (attempt < 2) out.push_back({one, 3, longest, false});
+  return out;
+}
+
+void bind_inputs(Walk& walk, const InputPlan& plan, std::vector<Value>& values) {
+  const TensorGraph& graph = walk.model.graph;
+  for (const InputPlan::Line& line : plan.lines) {
+    const TensorValue& value = graph.values[static_cast<size_t>(line.id)];
+    Value& to = values[static_cast<size_t>(line.id)];
+    if (line.role == "ids") {
+      to = bind_ids(walk, value);
+      walk.out.ids_input = value.name;
+      continue;
+    }
+    if (line.role == "past") {
+      to = bind_past(walk, line, value, plan);
+      continue;
+    }
+    std::vector<Array> arrays;
+    for (const World& w : walk.worlds) {
+      if (line.role == "mask") {
+        arrays.push_back(mask_2d(walk, line, value.type, w));
+      } else if (line.role == "mask 4d") {
+        arrays.push_back(mask_4d(walk, line, value, w, plan.capacity));
+      } else if (line.role == "positions") {
+        Shape shape = {w.batch, w.tokens};
+        if (line.dims.size() == 1) shape = {w.tokens};
+        if (line.dims.size() == 2) shape[0] = dim_or(line.dims[0], w.batch);
+        arrays.push_back(ids_like(value.type, shape, positions(w)));
+      } else {
+        arrays.push_back(
+            ids_like(value.type, scalar_shape(line, value), {meaning(line.meaning, w)}));
+      }
+    }
+    if (line.role == "mask") walk.out.mask_input = value.name;
+    if (line.role == "positions") walk.out.positions_input = value.name;
+    if (line.role == "scalar") {
+      walk.out.notes.push_back(fmt::format("input {} holds {}", shown(value), line.meaning));
+    }
+    to = known(value.type, std::move(arrays));
+  }
+}
+
+}  // namespace kvern::passes::token_form

@@ -1,0 +1,119 @@
+#include "compile/passes/token_form/rules.h"
+
+#include <fmt/format.h>
+
+namespace kvern::passes::token_form {
+namespace {
+
+struct Line {
+  std::string_view domain;
+  std::string_view op;
+  Rule rule;
+};
+
+constexpr std::string_view kMicrosoft = "com.microsoft";
+
+constexpr Line kRules[] = {
+    {"", "Add", rule_binary},
+    {"", "Attention", rule_attention},
+    {"", "Cast", rule_same},
+    {"", "CastLike", rule_same},
+    {"", "Clip", rule_clip},
+    {"", "Concat", rule_layout},
+    {"", "Cos", rule_unary},
+    {"", "Div", rule_binary},
+    {"", "Dropout", rule_same},
+    {"", "Erf", rule_unary},
+    {"", "Exp", rule_unary},
+    {"", "Expand", rule_layout},
+    {"", "Flatten", rule_layout},
+    {"", "Gather", rule_gather},
+    {"", "GatherElements", rule_layout},
+    {"", "GatherND", rule_layout},
+    {"", "Gelu", rule_gelu},
+    {"", "Gemm", rule_gemm},
+    {"", "Identity", rule_same},
+    {"", "IsNaN", rule_unary},
+    {"", "LayerNormalization", rule_norm},
+    {"", "MatMul", rule_matmul},
+    {"", "Max", rule_binary},
+    {"", "Min", rule_binary},
+    {"", "Mul", rule_binary},
+    {"", "Neg", rule_unary},
+    {"", "Pow", rule_binary},
+    {"", "RMSNormalization", rule_norm},
+    {"", "ReduceMean", rule_reduce_mean},
+    {"", "Reciprocal", rule_unary},
+    {"", "Relu", rule_unary},
+    {"", "Reshape", rule_layout},
+    {"", "RotaryEmbedding", rule_rotary},
+    {"", "ScatterElements", rule_layout},
+    {"", "ScatterND", rule_layout},
+    {"", "Sigmoid", rule_unary},
+    {"", "SimplifiedLayerNormalization", rule_norm},
+    {"", "Sin", rule_unary},
+    {"", "Slice", rule_layout},
+    {"", "Softmax", rule_softmax},
+    {"", "Split", rule_layout},
+    {"", "Sqrt", rule_unary},
+    {"", "Squeeze", rule_layout},
+    {"", "Sub", rule_binary},
+    {"", "Sum", rule_binary},
+    {"", "Swish", rule_gelu},
+    {"", "Tanh", rule_unary},
+    {"", "TensorScatter", rule_layout},
+    {"", "Tile", rule_layout},
+    {"", "Transpose", rule_layout},
+    {"", "Unsqueeze", rule_layout},
+    {"", "Where", rule_where},
+    {kMicrosoft, "FastGelu", rule_gelu},
+    {kMicrosoft, "BiasGelu", rule_gelu},
+    {kMicrosoft, "FusedMatMul", rule_matmul},
+    {kMicrosoft, "Gelu", rule_gelu},
+    {kMicrosoft, "GroupQueryAttention", rule_group_query_attention},
+    {kMicrosoft, "MatMulNBits", rule_matmul_nbits},
+    {kMicrosoft, "MultiHeadAttention", rule_multi_head_attention},
+    {kMicrosoft, "QuickGelu", rule_gelu},
+    {kMicrosoft, "RotaryEmbedding", rule_rotary},
+    {kMicrosoft, "SimplifiedLayerNormalization", rule_norm},
+    {kMicrosoft, "SkipLayerNormalization", rule_skip_norm},
+    {kMicrosoft, "SkipSimplifiedLayerNormalization", rule_skip_norm},
+};
+
+}  // namespace
+
+Rule find_rule(const ir::TensorNode& node) {
+  for (const Line& line : kRules) {
+    if (line.domain == node.domain && line.op == node.op) return line.rule;
+  }
+  return nullptr;
+}
+
+Value run_op(const RuleCall& call, const char* op, int64_t opset, std::vector<Value> inputs,
+             std::map<std::string, ir::TensorAttr> attrs) {
+  ir::TensorNode node;
+  node.op = op;
+  node.opset = opset;
+  node.name = call.node.name;
+  node.attrs = std::move(attrs);
+  node.outputs = {0};
+  std::vector<Value*> pointers;
+  bool constant = true;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    node.inputs.push_back(static_cast<ir::TensorValueId>(i));
+    pointers.push_back(&inputs[i]);
+    if (inputs[i].is_opaque()) return inputs[i];
+    constant = constant && inputs[i].known() != nullptr;
+  }
+  const RuleCall inner{call.walk, node, pointers};
+  if (constant) return fold_node(inner);
+  return find_rule(node)(inner).at(0);
+}
+
+Value constant_i64(const RuleCall& call, std::vector<int64_t> values) {
+  Value value = known(ir::ElementType::kInt64, {ir::Array::vector_i64(std::move(values))});
+  value.shapes.resize(call.walk.worlds.size(), value.shapes[0]);
+  return value;
+}
+
+}  // namespace kvern::passes::token_form

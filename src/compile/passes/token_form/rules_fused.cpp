@@ -1,0 +1,496 @@
+// Attention and rotation as single ops: taken apart into the same parts as everywhere.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "compile/passes/token_form/attention.h"
+#include "compile/passes/token_form/rotation.h"
+#include "compile/passes/token_form/rules.h"
+
+namespace kvern::passes::token_form {
+namespace {
+
+constexpr float kMasked = -3.4e38f;
+
+Value reshape(const RuleCall& call, Value& x, std::vector<int64_t> shape) {
+  return run_op(call, "Reshape", 14, {x, constant_i64(call, std::move(shape))});
+}
+Value transpose(const RuleCall& call, const Value& x, std::vector<int64_t> perm) {
+  return run_op(call, "Transpose", 13, {x}, {{"perm", std::move(perm)}});
+}
+
+// [batch, tokens, heads * dim] -> [batch, heads, tokens, dim]
+Value split_heads(const RuleCall& call, Value& x, int64_t heads) {
+  Value wide = reshape(call, x, {0, 0, heads, -1});
+  return wide.is_opaque() ? wide : transpose(call, wide, {0, 2, 1, 3});
+}
+Value join_heads(const RuleCall& call, const Value& x) {
+  Value wide = transpose(call, x, {0, 2, 1, 3});
+  return wide.is_opaque() ? wide : reshape(call, wide, {0, 0, -1});
+}
+
+Value concat_rows(const RuleCall& call, const Value& past, const Value& fresh) {
+  return run_op(call, "Concat", 13, {past, fresh}, {{"axis", int64_t{2}}});
+}
+
+// Each KV head as often as query heads read it.
+Value repeat_heads(const RuleCall& call, const Value& x, int64_t heads) {
+  const int64_t kv_heads = x.shapes[0][1];
+  if (kv_heads == heads) return x;
+  std::vector<int64_t> index;
+  for (int64_t h = 0; h < heads; ++h) index.push_back(h * kv_heads / heads);
+  return run_op(call, "Gather", 13, {x, constant_i64(call, std::move(index))},
+                {{"axis", int64_t{1}}});
+}
+
+struct MaskRule {
+  bool causal = false;
+  int64_t window = -1;            // a token sees so many positions, its own among them; -1: all
+  const Value* offset = nullptr;  // lengths of keys, where they are not all there are
+};
+
+// Causal and windowed masks of an op's attributes, in every world.
+std::vector<ir::Array> rule_bias(const Walk& walk, const std::vector<Shape>& shapes,
+                                 const MaskRule& rule) {
+  std::vector<ir::Array> out;
+  for (size_t world = 0; world < shapes.size(); ++world) {
+    const int64_t tokens = shapes[world][shapes[world].size() - 2], keys = shapes[world].back();
+    const int64_t first = walk.worlds[world].past;
+    ir::Array bias(ir::ElementType::kFloat, {tokens, keys});
+    const std::span<float> to = bias.mutable_as<float>();
+    for (int64_t i = 0; i < tokens; ++i) {
+      for (int64_t j = 0; j < keys; ++j) {
+        const bool late = rule.causal && j > first + i;
+        const bool early = rule.window > 0 && j <= first + i - rule.window;
+        if (late || early) to[static_cast<size_t>(i * keys + j)] = kMasked;
+      }
+    }
+    out.push_back(std::move(bias));
+  }
+  return out;
+}
+
+// A mask input as a bias: bools choose, floats are added; a short one hides what it lacks.
+std::vector<ir::Array> mask_bias(const RuleCall& call, Value& mask,
+                                 const std::vector<Shape>& shapes) {
+  std::vector<ir::Array> out;
+  for (size_t world = 0; world < shapes.size(); ++world) {
+    const ir::Array& given = mask.known()->at(world);
+    const int64_t columns = given.rank() == 0 ? 1 : given.shape().back();
+    const int64_t keys = shapes[world].back();
+    Shape shape = given.shape();
+    if (shape.empty()) shape = {1};
+    shape.back() = columns == 1 ? 1 : keys;
+    ir::Array bias(ir::ElementType::kFloat, shape);
+    const std::vector<float> values = given.to_f32();
+    const std::span<float> to = bias.mutable_as<float>();
+    const int64_t width = shape.back();
+    for (int64_t i = 0; i < bias.count(); ++i) {
+      const int64_t row = i / width, column = i % width;
+      if (column >= columns) {
+        to[static_cast<size_t>(i)] = kMasked;
+        continue;
+      }
+      const float v = values[static_cast<size_t>(row * columns + column)];
+      const bool is_bool = given.type() == ir::ElementType::kBool;
+      to[static_cast<size_t>(i)] = is_bool ? (v != 0 ? 0.0f : kMasked) : v;
+    }
+    out.push_back(std::move(bias));
+  }
+  static_cast<void>(call);
+  return out;
+}
+
+struct AttentionParts {
+  Value q, k, v;     // [batch, heads, tokens | keys, dim], K and V with their own heads
+  double scale = 0;  // 0: 1 / sqrt(dim)
+  double softcap = 0;
+  MaskRule rule;
+  Value* mask = nullptr;
+};
+
+Value attend_parts(const RuleCall& call, AttentionParts parts) {
+  for (const Value* x : {&parts.q, &parts.k, &parts.v}) {
+    if (x->is_opaque()) return *x;
+  }
+  const int64_t heads = parts.q.shapes[0][1];
+  const Value k = repeat_heads(call, parts.k, heads);
+  const Value v = repeat_heads(call, parts.v, heads);
+  Value scores = run_op(call, "MatMul", 13, {parts.q, transpose(call, k, {0, 1, 3, 2})});
+  if (scores.is_opaque()) return scores;
+  Scores made = *scores.get<Scores>();
+  const double dim = static_cast<double>(parts.q.shapes[0].back());
+  made.factor *= parts.scale > 0 ? parts.scale : 1 / std::sqrt(dim);
+  made.softcap = parts.softcap;
+  if (parts.rule.causal || parts.rule.window > 0) {
+    add_bias(call.walk, made, scores.shapes, rule_bias(call.walk, scores.shapes, parts.rule));
+  }
+  if (parts.mask != nullptr) {
+    if (parts.mask->known() == nullptr) return opaque(call, "its mask depends on activations");
+    add_bias(call.walk, made, scores.shapes, mask_bias(call, *parts.mask, scores.shapes));
+  }
+  made.normalised = true;
+  Value probabilities = scores_value(scores.type, scores.shapes, std::move(made));
+  std::vector<Shape> shapes = scores.shapes;
+  for (Shape& shape : shapes) shape.back() = parts.v.shapes[0].back();
+  std::string why;
+  Value values = v;
+  const auto view = as_view(call.walk, values, &why);
+  if (view == nullptr) return opaque(call, why);
+  return attend(call.walk, call.node, probabilities, *view, parts.v.type, std::move(shapes));
+}
+
+// Elements turned by the rows of cos and sin [batch, tokens, half] in every layout world.
+Value turn(const RuleCall& call, Value& x, const std::vector<ir::Array>& cos,
+           const std::vector<ir::Array>& sin, int64_t heads, bool interleaved) {
+  std::string why;
+  const auto view = as_view(call.walk, x, &why);
+  if (view == nullptr) return opaque(call, why);
+  std::vector<ir::Array> elements;
+  for (size_t world = 0; world < call.walk.num_layout; ++world) {
+    const ir::Array& from = view->elements[world];
+    const Shape& shape = from.shape();
+    const bool wide = shape.size() == 3;  // [batch, tokens, heads * dim]
+    const int64_t tokens = wide ? shape[1] : shape[2];
+    const int64_t dim = wide ? shape[2] / heads : shape[3];
+    const int64_t num_heads = wide ? heads : shape[1];
+    const int64_t half = cos[world].shape().back();
+    const std::vector<float> c = cos[world].to_f32(), s = sin[world].to_f32();
+    ir::Array out = from;
+    const std::span<Symbol> to = out.mutable_as<Symbol>();
+    const std::span<const Symbol> source = symbols(from);
+    for (int64_t row = 0; row < shape[0] * tokens * num_heads; ++row) {
+      const int64_t h = wide ? row % num_heads : row / tokens % num_heads;
+      const int64_t t = wide ? row / num_heads % tokens : row % tokens;
+      const int64_t b = row / (num_heads * tokens);
+      const int64_t base = row * dim;
+      static_cast<void>(h);
+      for (int64_t i = 0; i < half; ++i) {
+        const int64_t u = base + (interleaved ? 2 * i : i);
+        const int64_t v = base + (interleaved ? 2 * i + 1 : i + half);
+        const size_t at =
+            static_cast<size_t>(((cos[world].shape()[0] == 1 ? 0 : b) * tokens + t) * half + i);
+        const Symbol x0 = source[static_cast<size_t>(u)], x1 = source[static_cast<size_t>(v)];
+        if (x0.base[1] != kNothing || x1.base[1] != kNothing)
+          return opaque(call, "it rotates twice");
+        const auto sum = [](const Symbol& p, float fp, const Symbol& q, float fq) {
+          Symbol made;
+          made.base[0] = p.base[0];
+          made.index[0] = p.index[0];
+          made.factor[0] = p.factor[0] * fp;
+          made.base[1] = q.base[0];
+          made.index[1] = q.index[0];
+          made.factor[1] = q.factor[0] * fq;
+          return made;
+        };
+        to[static_cast<size_t>(u)] = sum(x0, c[at], x1, -s[at]);
+        to[static_cast<size_t>(v)] = sum(x1, c[at], x0, s[at]);
+      }
+    }
+    elements.push_back(std::move(out));
+  }
+  return view_value(x.type, x.shapes, std::move(elements));
+}
+
+// The frequencies of a table of angles, exact to its last row.
+void note_table(Walk& walk, Value& cos, Value& sin) {
+  if (cos.known() == nullptr || sin.known() == nullptr || !cos.known()->uniform() ||
+      cos.shapes[0].size() != 2) {
+    return;
+  }
+  const int64_t rows = cos.shapes[0][0], half = cos.shapes[0][1];
+  const std::vector<float> c = cos.known()->at(0).to_f32(), s = sin.known()->at(0).to_f32();
+  std::vector<double> out;
+  for (int64_t i = 0; i < half; ++i) {
+    double f = 0;
+    for (int64_t p = 1; p < rows; p *= 2) {
+      const auto at = static_cast<size_t>(p * half + i);
+      const double angle = std::atan2(s[at], c[at]);
+      const double p_now = static_cast<double>(p);
+      f += std::remainder(angle - f * p_now, 2 * 3.14159265358979323846) / p_now;
+    }
+    out.push_back(f);
+  }
+  walk.frequency_candidates.push_back(std::move(out));
+}
+
+// Rows of a table [positions, half] for the positions of every world; a table of [.., tokens, half]
+// is taken as it is.
+std::vector<ir::Array> angle_rows(const RuleCall& call, Value& table, Value* positions) {
+  std::vector<ir::Array> out;
+  for (size_t world = 0; world < call.walk.num_layout; ++world) {
+    const World& w = call.walk.worlds[world];
+    const ir::Array& all = table.known()->at(world);
+    if (all.rank() == 3) {
+      out.push_back(all);
+      continue;
+    }
+    std::vector<int64_t> at;
+    if (positions != nullptr) at = positions->known()->at(world).to_i64();
+    const int64_t half = all.shape().back();
+    const std::vector<float> from = all.to_f32();
+    ir::Array rows(ir::ElementType::kFloat, {w.batch, w.tokens, half});
+    const std::span<float> to = rows.mutable_as<float>();
+    for (int64_t token = 0; token < w.batch * w.tokens; ++token) {
+      int64_t p = w.past + token % w.tokens;
+      // One position is the first one's of each sequence; a list says every one.
+      if (static_cast<int64_t>(at.size()) == 1) p = at[0] + token % w.tokens;
+      if (static_cast<int64_t>(at.size()) >= w.tokens && at.size() > 1) {
+        p = at[static_cast<size_t>(token) % at.size()];
+      }
+      if (p < 0 || p >= all.shape()[0]) {
+        throw Error(
+            Code::kInvalidModel,
+            fmt::format("position {} is outside of its table of {} rows", p, all.shape()[0]));
+      }
+      for (int64_t i = 0; i < half; ++i) {
+        to[static_cast<size_t>(token * half + i)] = from[static_cast<size_t>(p * half + i)];
+      }
+    }
+    out.push_back(std::move(rows));
+  }
+  return out;
+}
+
+Value rotary(const RuleCall& call, Value& x, Value& cos, Value& sin, Value* positions,
+             int64_t heads, bool interleaved) {
+  if (cos.known() == nullptr || sin.known() == nullptr ||
+      (positions != nullptr && positions->known() == nullptr)) {
+    return opaque(call, "its angles depend on activations");
+  }
+  note_table(call.walk, cos, sin);
+  return turn(call, x, angle_rows(call, cos, positions), angle_rows(call, sin, positions), heads,
+              interleaved);
+}
+
+// Rows of the cache before the past's end, for buffers longer than what they hold.
+Value held_rows(const RuleCall& call, Value& past) {
+  bool exact = true;
+  for (size_t world = 0; world < call.walk.worlds.size(); ++world) {
+    exact = exact && past.shapes[world][2] == call.walk.worlds[world].past;
+  }
+  if (exact) return past;
+  std::vector<ir::Array> ends;
+  for (const World& w : call.walk.worlds) ends.push_back(ir::Array::vector_i64({w.past}));
+  return run_op(call, "Slice", 13,
+                {past, constant_i64(call, {0}), known(ir::ElementType::kInt64, std::move(ends)),
+                 constant_i64(call, {2})});
+}
+
+// What a shared buffer holds afterwards.
+Value whole_buffer(const RuleCall& call, Value& past, const Value& now) {
+  bool exact = true;
+  for (size_t world = 0; world < call.walk.worlds.size(); ++world) {
+    exact = exact && past.shapes[world][2] == call.walk.worlds[world].past;
+  }
+  if (exact) return now;
+  std::vector<ir::Array> begins;
+  for (const World& w : call.walk.worlds) begins.push_back(ir::Array::vector_i64({w.total()}));
+  Value rest = run_op(call, "Slice", 13,
+                      {past, known(ir::ElementType::kInt64, std::move(begins)),
+                       constant_i64(call, {1 << 30}), constant_i64(call, {2})});
+  return rest.is_opaque() ? rest : concat_rows(call, now, rest);
+}
+
+Values outputs(const RuleCall& call, std::vector<Value> made) {
+  while (made.size() < call.node.outputs.size()) {
+    made.push_back(opaque(call, "this output is not supported yet"));
+  }
+  made.resize(call.node.outputs.size());
+  return made;
+}
+
+}  // namespace
+
+Values rule_rotary(const RuleCall& call) {
+  const bool microsoft = !call.node.domain.empty();
+  const bool interleaved = call.node.i("interleaved", 0) != 0;
+  Value* positions = microsoft ? &call.in(1) : call.has(3) ? &call.in(3) : nullptr;
+  Value& cos = call.in(microsoft ? 2 : 1);
+  Value& sin = call.in(microsoft ? 3 : 2);
+  int64_t heads = call.node.i("num_heads", 0);
+  const Shape& shape = call.in(0).shapes[0];
+  if (shape.size() == 3 && heads == 0) {
+    const int64_t rotary = call.node.i("rotary_embedding_dim", 0);
+    const int64_t dim = rotary > 0 ? 0 : 2 * cos.shapes[0].back();
+    if (dim <= 0 || shape[2] % dim != 0) return {opaque(call, "num_heads is missing")};
+    heads = shape[2] / dim;
+  }
+  return {rotary(call, call.in(0), cos, sin, positions, heads, interleaved)};
+}
+
+Values rule_attention(const RuleCall& call) {
+  const ir::TensorNode& node = call.node;
+  AttentionParts parts;
+  const bool wide = call.in(0).shapes[0].size() == 3;
+  Value q = call.in(0), k = call.in(1), v = call.in(2);
+  if (wide) {
+    q = split_heads(call, q, node.i("q_num_heads", 1));
+    k = split_heads(call, k, node.i("kv_num_heads", 1));
+    v = split_heads(call, v, node.i("kv_num_heads", 1));
+  }
+  if (call.has(4)) k = concat_rows(call, call.in(4), k);
+  if (call.has(5)) v = concat_rows(call, call.in(5), v);
+  parts.q = q;
+  parts.k = k;
+  parts.v = v;
+  parts.scale = node.f("scale", 0);
+  parts.softcap = node.f("softcap", 0);
+  parts.rule.causal = node.i("is_causal", 0) != 0;
+  const int64_t left = node.i("left_window_size", -1);
+  if (left >= 0) parts.rule.window = left + 1;
+  if (call.has(3)) parts.mask = &call.in(3);
+  if (call.has(6)) {
+    if (call.in(6).known() == nullptr)
+      return outputs(call, {opaque(call, "lengths of keys depend on activations")});
+    for (size_t world = 0; world < call.walk.worlds.size(); ++world) {
+      for (const int64_t length : call.in(6).known()->at(world).to_i64()) {
+        if (length != call.walk.worlds[world].total()) {
+          return outputs(call,
+                         {opaque(call, fmt::format("nonpad_kv_seqlen says {} keys after {} "
+                                                   "tokens",
+                                                   length, call.walk.worlds[world].total()))});
+        }
+      }
+    }
+    parts.rule.causal = parts.rule.causal || !call.has(3);
+  }
+  Value y = attend_parts(call, std::move(parts));
+  if (wide && !y.is_opaque()) y = join_heads(call, y);
+  return outputs(call, {y, k, v});
+}
+
+Values rule_group_query_attention(const RuleCall& call) {
+  const ir::TensorNode& node = call.node;
+  const int64_t heads = node.i("num_heads", 0), kv_heads = node.i("kv_num_heads", 0);
+  if (heads <= 0 || kv_heads <= 0 || heads % kv_heads != 0) {
+    return outputs(call, {opaque(call, "num_heads and kv_num_heads do not fit")});
+  }
+  if (call.has(11) || node.i("smooth_softmax", 0) > 0) {
+    return outputs(
+        call, {opaque(call, "attention sinks (head_sink, smooth_softmax) are not supported yet")});
+  }
+  if (call.has(12) || node.s("k_quant_type", "NONE") != "NONE") {
+    return outputs(call, {opaque(call,
+                                 "a quantised cache of the file is not supported; export with a "
+                                 "float cache and build with --kv int8")});
+  }
+  Value q = call.in(0), k, v;
+  if (call.has(1)) {
+    k = call.in(1);
+    v = call.in(2);
+  } else {
+    const int64_t dim = q.shapes[0].back() / (heads + 2 * kv_heads);
+    const auto part = [&](int64_t from, int64_t to) {
+      return run_op(call, "Slice", 13,
+                    {call.in(0), constant_i64(call, {from * dim}), constant_i64(call, {to * dim}),
+                     constant_i64(call, {2})});
+    };
+    q = part(0, heads);
+    k = part(heads, heads + kv_heads);
+    v = part(heads + kv_heads, heads + 2 * kv_heads);
+  }
+  for (const Value* x : {&q, &k, &v}) {
+    if (x->is_opaque()) return outputs(call, {*x});
+  }
+  q = split_heads(call, q, heads);
+  k = split_heads(call, k, kv_heads);
+  v = split_heads(call, v, kv_heads);
+  const auto normed = [&](Value& x, size_t weight) {
+    if (!call.has(weight) || x.is_opaque()) return;
+    std::string why;
+    const auto view = as_view(call.walk, x, &why);
+    x = view == nullptr
+            ? opaque(call, why)
+            : make_norm(call, *view, x.type, x.shapes, false, node.f("qk_norm_epsilon", 1e-6));
+    if (!x.is_opaque()) x = run_op(call, "Mul", 14, {x, call.in(weight)});
+  };
+  normed(q, 14);
+  normed(k, 15);
+  if (node.i("do_rotary", 0) != 0) {
+    const bool pairs = node.i("rotary_interleaved", 0) != 0;
+    Value* positions = call.has(9) ? &call.in(9) : nullptr;
+    q = rotary(call, q, call.in(7), call.in(8), positions, heads, pairs);
+    k = rotary(call, k, call.in(7), call.in(8), positions, kv_heads, pairs);
+  }
+  for (const Value* x : {&q, &k, &v}) {
+    if (x->is_opaque()) return outputs(call, {*x});
+  }
+  AttentionParts parts;
+  Value present_k = k, present_v = v;
+  if (call.has(3) && call.has(4)) {
+    k = concat_rows(call, held_rows(call, call.in(3)), k);
+    v = concat_rows(call, held_rows(call, call.in(4)), v);
+    if (k.is_opaque() || v.is_opaque()) return outputs(call, {k.is_opaque() ? k : v});
+    present_k = whole_buffer(call, call.in(3), k);
+    present_v = whole_buffer(call, call.in(4), v);
+  }
+  parts.q = q;
+  parts.k = k;
+  parts.v = v;
+  parts.scale = node.f("scale", 0);
+  parts.softcap = node.f("softcap", 0);
+  parts.rule.causal = node.i("causal", 1) != 0;
+  parts.rule.window = node.i("local_window_size", -1);
+  if (call.has(10)) parts.mask = &call.in(10);
+  Value y = attend_parts(call, std::move(parts));
+  if (!y.is_opaque()) y = join_heads(call, y);
+  return outputs(call, {y, present_k, present_v});
+}
+
+Values rule_multi_head_attention(const RuleCall& call) {
+  const ir::TensorNode& node = call.node;
+  const int64_t heads = node.i("num_heads", 0);
+  if (heads <= 0 || !call.has(1) || !call.has(2)) {
+    return outputs(call, {opaque(call, "only separate query, key and value are known of it")});
+  }
+  Value q = call.in(0), k = call.in(1), v = call.in(2);
+  if (call.has(3)) {
+    const int64_t width = q.shapes[0].back(), kv = k.shapes[0].size() == 3 ? k.shapes[0].back() : 0;
+    if (kv == 0) return outputs(call, {opaque(call, "a bias beside keys of four dims")});
+    const auto part = [&](int64_t from, int64_t to) {
+      return run_op(call, "Slice", 13,
+                    {call.in(3), constant_i64(call, {from}), constant_i64(call, {to})});
+    };
+    Value bq = part(0, width), bk = part(width, width + kv), bv = part(width + kv, 1 << 30);
+    q = add_values(call, q, bq);
+    k = add_values(call, k, bk);
+    v = add_values(call, v, bv);
+  }
+  for (const Value* x : {&q, &k, &v}) {
+    if (x->is_opaque()) return outputs(call, {*x});
+  }
+  q = split_heads(call, q, heads);
+  if (k.shapes[0].size() == 3) k = split_heads(call, k, heads);
+  if (v.shapes[0].size() == 3) v = split_heads(call, v, heads);
+  if (call.has(6)) k = concat_rows(call, call.in(6), k);
+  if (call.has(7)) v = concat_rows(call, call.in(7), v);
+  AttentionParts parts;
+  parts.q = q;
+  parts.k = k;
+  parts.v = v;
+  parts.scale = node.f("scale", 0);
+  parts.rule.causal = node.i("unidirectional", 0) != 0;
+  if (call.has(4)) {
+    Value& padding = call.in(4);
+    if (padding.known() == nullptr)
+      return outputs(call, {opaque(call, "its padding mask depends on activations")});
+    for (size_t world = 0; world < call.walk.worlds.size(); ++world) {
+      for (const int64_t v_mask : padding.known()->at(world).to_i64()) {
+        if (v_mask == 0)
+          return outputs(call,
+                         {opaque(call, "its key_padding_mask hides tokens that are no padding")});
+      }
+    }
+  }
+  if (call.has(5)) parts.mask = &call.in(5);
+  Value y = attend_parts(call, std::move(parts));
+  if (!y.is_opaque()) y = join_heads(call, y);
+  return outputs(call, {y, k, v});
+}
+
+Values rule_matmul_nbits(const RuleCall& call) {
+  return {opaque(call, "quantised weights of MatMulNBits are not supported yet")};
+}
+
+}  // namespace kvern::passes::token_form

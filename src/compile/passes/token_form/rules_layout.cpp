@@ -1,0 +1,182 @@
+// Ops that move elements: they run on symbols as they are.
+#include <fmt/format.h>
+
+#include "compile/ir/ops.h"
+#include "compile/passes/token_form/attention.h"
+#include "compile/passes/token_form/provenance.h"
+#include "compile/passes/token_form/rules.h"
+
+namespace kvern::passes::token_form {
+namespace {
+
+namespace ops = ir::ops;
+
+const Scores* scores_among(const RuleCall& call) {
+  for (const Value* input : call.inputs) {
+    if (input != nullptr && input->get<Scores>() != nullptr) return input->get<Scores>();
+  }
+  return nullptr;
+}
+
+// A move of scores moves what was added to them too.
+Values move_scores(const RuleCall& call, const Scores& scores, Values out) {
+  if (call.node.op == "Concat" || call.node.outputs.size() != 1) {
+    return {opaque(call, "it joins or splits attention scores")};
+  }
+  Scores moved = scores;
+  for (size_t world = 0; world < call.walk.num_layout; ++world) {
+    moved.elements[world] = run_layout(call, world).at(0);
+  }
+  if (!scores.bias.empty()) {
+    for (size_t world = 0; world < call.walk.worlds.size(); ++world) {
+      const ir::Array full = broadcast(scores.bias[world], call.in(0).shapes[world]);
+      std::vector<const ir::Array*> arrays = {&full};
+      for (size_t i = 1; i < call.inputs.size(); ++i) {
+        arrays.push_back(call.has(i) ? &call.in(i).known()->at(world) : nullptr);
+      }
+      moved.bias[world] = eval::run_tensor_node(call.node, arrays).at(0);
+    }
+  }
+  return {scores_value(out[0].type, out[0].shapes, std::move(moved))};
+}
+
+Values moved(const RuleCall& call) {
+  Values out = inferred(call);
+  if (const Scores* scores = scores_among(call)) return move_scores(call, *scores, std::move(out));
+  std::vector<std::vector<ir::Array>> elements(out.size());
+  for (size_t world = 0; world < call.walk.num_layout; ++world) {
+    std::vector<ir::Array> results = run_layout(call, world);
+    for (size_t o = 0; o < out.size(); ++o) elements[o].push_back(std::move(results.at(o)));
+  }
+  for (size_t o = 0; o < out.size(); ++o) {
+    out[o] = view_value(out[o].type, out[o].shapes, std::move(elements[o]));
+  }
+  return out;
+}
+
+}  // namespace
+
+Values rule_layout(const RuleCall& call) {
+  for (Value* input : call.inputs) {
+    if (input == nullptr || input->known() != nullptr || input->get<Scores>() != nullptr) continue;
+    std::string why;
+    if (as_view(call.walk, *input, &why) == nullptr) {
+      return Values(call.node.outputs.size(), opaque(call, why));
+    }
+  }
+  return moved(call);
+}
+
+Values rule_same(const RuleCall& call) {
+  Value out = call.in(0);
+  if (call.node.op == "Cast") {
+    const auto to = static_cast<ir::ElementType>(call.node.i("to", 0));
+    const bool to_int = !ir::is_float(to);
+    const bool from_int = !ir::is_float(out.type);
+    if (to_int != from_int) return {opaque(call, "it turns activations into integers or back")};
+    out.type = to;
+  }
+  Values all = {std::move(out)};
+  while (all.size() < call.node.outputs.size()) all.push_back(opaque(call, "a mask of dropout"));
+  return all;
+}
+
+Values rule_gather(const RuleCall& call) {
+  Value& table = call.in(0);
+  Value& index = call.in(1);
+  if (table.known() == nullptr && index.known() != nullptr) return rule_layout(call);
+  if (table.known() == nullptr || !ir::is_float(table.type) || table.shapes[0].size() != 2 ||
+      call.node.i("axis", 0) != 0) {
+    return {opaque(call, "it chooses elements by ids, which only an embedding may")};
+  }
+  std::string why;
+  const auto ids = as_view(call.walk, index, &why);
+  if (ids == nullptr) return {opaque(call, why)};
+  const std::optional<TokenSet> set = tokens_of(call.walk, *ids, &why);
+  if (!set || set->features.index.size() != 1 ||
+      call.walk.emit.bases[static_cast<size_t>(set->features.base)].kind != Base::Kind::kIds) {
+    return {opaque(call, "its indices are not the ids of tokens, one each")};
+  }
+  const auto from = provenance_of(table);
+  if (from == nullptr) return {opaque(call, "its table is not one constant")};
+  Walk& walk = call.walk;
+  const bool first = walk.out.vocabulary_size == 0;
+  const std::string name = first ? "embed" : "embedding";
+  const ir::ValueId y = walk.emit.graph.add(
+      ops::kEmbedding, {walk.emit.ids(), walk.emit.weight(*from, {}, name + ".weight")},
+      ops::kEmbedding.default_attrs(), name, call.node.name)[0];
+  const int64_t width = table.shapes[0][1];
+  if (first) {
+    walk.out.vocabulary_size = table.shapes[0][0];
+    walk.out.hidden_size = width;
+  }
+  const int32_t base = walk.emit.emitted(y, width, call.node.who());
+  Values out = inferred(call);
+  std::vector<ir::Array> elements;
+  for (size_t world = 0; world < walk.num_layout; ++world) {
+    ir::Array array(ir::ElementType::kSymbol, out[0].shapes[world]);
+    const std::span<Symbol> to = array.mutable_as<Symbol>();
+    for (size_t i = 0; i < to.size(); ++i) {
+      const auto row = static_cast<size_t>(i) / static_cast<size_t>(width);
+      Symbol s;
+      s.base[0] = base;
+      s.index[0] =
+          static_cast<int32_t>(set->place[world][row] * width + static_cast<int64_t>(i) % width);
+      s.factor[0] = 1;
+      to[i] = s;
+    }
+    elements.push_back(std::move(array));
+  }
+  return {view_value(table.type, out[0].shapes, std::move(elements))};
+}
+
+Values rule_where(const RuleCall& call) {
+  Value& condition = call.in(0);
+  // IsNaN of probabilities: a row with one visible key has none.
+  if (const Scores* test = condition.get<Scores>(); test != nullptr && test->is_nan_test) {
+    Value out = call.in(2);
+    return {std::move(out)};
+  }
+  if (condition.known() == nullptr) return {opaque(call, "it chooses by activations")};
+  std::vector<Shape> shapes = inferred(call)[0].shapes;
+  // The same side everywhere: the other one is for padding.
+  bool all = true, none = true;
+  for (size_t world = 0; world < call.walk.worlds.size(); ++world) {
+    for (const uint8_t v : condition.known()->at(world).as<uint8_t>()) {
+      all = all && v != 0;
+      none = none && v == 0;
+    }
+  }
+  if (all || none) {
+    Value& taken = call.in(all ? 1 : 2);
+    if (taken.shapes == shapes) return {taken};
+  }
+  const auto scores_at = [&](size_t i) { return call.in(i).get<Scores>(); };
+  for (const size_t side : {size_t{1}, size_t{2}}) {
+    const Scores* scores = scores_at(side);
+    Value& filler = call.in(3 - side);
+    if (scores == nullptr || filler.known() == nullptr) continue;
+    if (scores->normalised) return {opaque(call, "it changes probabilities")};
+    if (!(filler.known()->at(0).count() > 0)) break;
+    std::vector<ir::Array> bias;
+    for (size_t world = 0; world < call.walk.worlds.size(); ++world) {
+      const ir::Array& c = condition.known()->at(world);
+      const ir::Array fill = broadcast(filler.known()->at(world), c.shape());
+      const std::vector<float> values = fill.to_f32();
+      ir::Array made(ir::ElementType::kFloat, c.shape());
+      const std::span<float> to = made.mutable_as<float>();
+      const std::span<const uint8_t> chosen = c.as<uint8_t>();
+      for (size_t i = 0; i < to.size(); ++i) {
+        const bool keeps = (chosen[i] != 0) == (side == 1);
+        to[i] = keeps ? 0.0f : values[i];
+      }
+      bias.push_back(std::move(made));
+    }
+    Scores masked = *scores;
+    add_bias(call.walk, masked, shapes, bias);
+    return {scores_value(call.in(side).type, shapes, std::move(masked))};
+  }
+  return rule_layout(call);
+}
+
+}  // namespace kvern::passes::token_form

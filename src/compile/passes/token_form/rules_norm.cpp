@@ -1,0 +1,217 @@
+// Norms, as ops or as the arithmetic they are, and the vectors that follow them.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "compile/passes/token_form/activation.h"
+#include "compile/passes/token_form/attention.h"
+#include "compile/passes/token_form/provenance.h"
+#include "compile/passes/token_form/rules.h"
+
+namespace kvern::passes::token_form {
+namespace {
+
+// Elements of `rows` in the order of the tensor, heads one after another in the new base.
+std::vector<ir::Array> head_elements(const Walk& walk, const RowSet& rows,
+                                     const std::vector<Shape>& shapes, int64_t dim, int32_t base) {
+  const auto heads = static_cast<int64_t>(rows.heads.size());
+  std::vector<ir::Array> out;
+  for (size_t world = 0; world < walk.num_layout; ++world) {
+    ir::Array array(ir::ElementType::kSymbol, shapes[world]);
+    const std::span<Symbol> to = array.mutable_as<Symbol>();
+    for (size_t row = 0; row < rows.token[world].size(); ++row) {
+      const int64_t first = (rows.token[world][row] * heads + rows.head[world][row]) * dim;
+      for (int64_t d = 0; d < dim; ++d) {
+        Symbol s;
+        s.base[0] = base;
+        s.index[0] = static_cast<int32_t>(first + d);
+        s.factor[0] = 1;
+        to[row * static_cast<size_t>(dim) + static_cast<size_t>(d)] = s;
+      }
+    }
+    out.push_back(std::move(array));
+  }
+  return out;
+}
+
+bool is_whole(const RowSet& rows, const Base& base, int64_t dim) {
+  if (static_cast<int64_t>(rows.heads.size()) * dim != base.width) return false;
+  for (size_t head = 0; head < rows.heads.size(); ++head) {
+    const Features& f = rows.heads[head];
+    if (f.factor != std::vector<float>{1.0f}) return false;
+    for (size_t i = 0; i < f.index.size(); ++i) {
+      if (f.index[i] != static_cast<int32_t>(head * static_cast<size_t>(dim) + i)) return false;
+    }
+  }
+  return true;
+}
+
+bool is_last_axis(const RuleCall& call, int64_t axis) {
+  return axis == -1 || axis == static_cast<int64_t>(call.in(0).shapes[0].size()) - 1;
+}
+
+Value with_gamma(const RuleCall& call, Value normed, size_t gamma, size_t beta) {
+  if (normed.is_opaque()) return normed;
+  if (call.has(gamma)) normed = run_op(call, "Mul", 14, {normed, call.in(gamma)});
+  if (normed.is_opaque() || !call.has(beta)) return normed;
+  return run_op(call, "Add", 14, {normed, call.in(beta)});
+}
+
+}  // namespace
+
+Value make_norm(const RuleCall& call, const View& x, ir::ElementType type,
+                const std::vector<Shape>& shapes, bool layer_norm, double eps) {
+  Walk& walk = call.walk;
+  std::string why;
+  const std::optional<RowSet> rows = rows_of(walk, x, &why);
+  if (!rows) return opaque(call, why);
+  Features all;
+  all.base = rows->heads[0].base;
+  all.factor = rows->heads[0].factor;
+  const size_t dim = rows->heads[0].index.size();
+  for (const Features& head : rows->heads) {
+    if (head.base != all.base || head.factor != all.factor || head.index.size() != dim) {
+      return opaque(call, "it norms rows that are made in different ways");
+    }
+    all.index.insert(all.index.end(), head.index.begin(), head.index.end());
+  }
+  if (layer_norm && rows->heads.size() > 1) {
+    return opaque(call, "layer norms of single heads are not supported yet");
+  }
+  if (all.factor.size() > 1) return opaque(call, "it norms features that are scaled one by one");
+  Base base;
+  base.origin = call.node.who();
+  base.width = static_cast<int64_t>(all.index.size());
+  base.norm = NormBase{materialise(walk, all, "part", call.node.who()),
+                       layer_norm,
+                       eps,
+                       static_cast<int64_t>(rows->heads.size()),
+                       nullptr,
+                       nullptr,
+                       0};
+  const int32_t id = walk.emit.add_base(std::move(base));
+  return view_value(type, shapes,
+                    head_elements(walk, *rows, shapes, static_cast<int64_t>(dim), id));
+}
+
+Value with_vector(const RuleCall& call, Value& x, Value& vector, bool multiply,
+                  std::vector<Shape> shapes) {
+  Walk& walk = call.walk;
+  std::string why;
+  const auto view = as_view(walk, x, &why);
+  if (view == nullptr) return opaque(call, why);
+  const int64_t dim = shapes[0].back();
+  const auto from = provenance_of(vector);
+  const bool fits = shapes == x.shapes && num_elements(vector.shapes[0]) == dim;
+  const std::optional<RowSet> rows = fits ? rows_of(walk, *view, &why) : std::nullopt;
+  if (rows && from != nullptr) {
+    Base base = walk.emit.bases[static_cast<size_t>(rows->heads[0].base)];
+    const bool whole = is_whole(*rows, base, dim) && !base.value.valid();
+    bool taken = false;
+    if (whole && multiply && base.norm && base.norm->gamma == nullptr &&
+        base.norm->beta == nullptr) {
+      base.norm->gamma = from;
+      taken = true;
+    } else if (whole && !multiply && base.norm && base.norm->layer_norm &&
+               base.norm->beta == nullptr) {
+      base.norm->beta = from;
+      taken = true;
+    } else if (whole && !multiply && base.linear && base.linear->bias == nullptr) {
+      base.linear->bias = from;
+      taken = true;
+    }
+    if (taken) {
+      const int32_t id = walk.emit.add_base(std::move(base));
+      return view_value(x.type, shapes, head_elements(walk, *rows, shapes, dim, id));
+    }
+  }
+  if (multiply) {
+    std::vector<ir::Array> elements;
+    const std::vector<float> by = vector.known()->at(0).to_f32();
+    for (size_t world = 0; world < walk.num_layout; ++world) {
+      ir::Array out = broadcast(view->elements[world], shapes[world]);
+      size_t i = 0;
+      for (Symbol& s : out.mutable_as<Symbol>()) {
+        const float factor = by[by.size() == 1 ? 0 : i % by.size()];
+        ++i;
+        s.factor[0] *= factor;
+        s.factor[1] *= factor;
+      }
+      elements.push_back(std::move(out));
+    }
+    return view_value(x.type, std::move(shapes), std::move(elements));
+  }
+  const std::optional<TokenSet> set = tokens_of(walk, *view, &why);
+  if (!set) return opaque(call, why);
+  const std::vector<float> values = vector.known()->at(0).to_f32();
+  std::vector<double> more;
+  for (size_t i = 0; i < set->features.index.size(); ++i) more.push_back(values[i % values.size()]);
+  const int32_t picked = materialise(walk, set->features, "part", call.node.who());
+  const auto width = static_cast<int64_t>(more.size());
+  const ir::ValueId y =
+      vector_map(walk, walk.emit.value_of(picked), VectorOp::kAdd,
+                 walk.emit.literal("shift", {width}, std::move(more)), call.node.who());
+  const int32_t id = walk.emit.emitted(y, width, call.node.who());
+  std::vector<ir::Array> elements =
+      placed(walk, *set, std::span(shapes).first(walk.num_layout), id);
+  return view_value(x.type, std::move(shapes), std::move(elements));
+}
+
+Values rule_reduce_mean(const RuleCall& call) {
+  Value& x = call.in(0);
+  std::vector<int64_t> axes = call.node.ints("axes");
+  if (call.has(1) && call.in(1).known() != nullptr) axes = call.in(1).known()->at(0).to_i64();
+  if (axes.size() != 1 || !is_last_axis(call, axes[0])) {
+    return {opaque(call, "it takes a mean over something else than features, which mixes tokens")};
+  }
+  Value out = inferred(call)[0];
+  if (call.node.i("keepdims", 1) == 0) return {opaque(call, "it takes a mean that drops its axis")};
+  Stat stat;
+  if (const Centered* centered = x.get<Centered>(); centered != nullptr && centered->squared) {
+    stat.x = centered->x;
+    stat.kind = Stat::Kind::kVariance;
+  } else if (const Func* func = x.get<Func>()) {
+    const Expr& f = *func->f;
+    const bool square = f.op == Expr::Op::kMul && f.a == f.b && f.a->op == Expr::Op::kX;
+    if (!square) return {opaque(call, "it takes a mean of a function of activations")};
+    stat.x = func->x;
+    stat.kind = Stat::Kind::kMeanSquare;
+  } else {
+    std::string why;
+    stat.x = as_view(call.walk, x, &why);
+    if (stat.x == nullptr) return {opaque(call, why)};
+    if (stat.x->root != nullptr) return {opaque(call, "it takes a mean of scaled activations")};
+    stat.kind = Stat::Kind::kMean;
+  }
+  out.detail = std::make_shared<const Stat>(std::move(stat));
+  return {std::move(out)};
+}
+
+Values rule_norm(const RuleCall& call) {
+  const bool layer = call.node.op == "LayerNormalization";
+  if (!is_last_axis(call, call.node.i("axis", -1))) {
+    return {opaque(call, "it norms over more than the last axis")};
+  }
+  std::string why;
+  const auto view = as_view(call.walk, call.in(0), &why);
+  if (view == nullptr) return {opaque(call, why)};
+  Value normed = make_norm(call, *view, call.in(0).type, call.in(0).shapes, layer,
+                           call.node.f("epsilon", 1e-5));
+  return {with_gamma(call, std::move(normed), 1, 2)};
+}
+
+Values rule_skip_norm(const RuleCall& call) {
+  const bool layer = call.node.op == "SkipLayerNormalization";
+  Value sum = add_values(call, call.in(0), call.in(1));
+  const size_t bias = layer ? 4 : 3;
+  if (!sum.is_opaque() && call.has(bias)) sum = add_values(call, sum, call.in(bias));
+  if (sum.is_opaque()) return Values(call.node.outputs.size(), sum);
+  std::string why;
+  const auto view = as_view(call.walk, sum, &why);
+  if (view == nullptr) return Values(call.node.outputs.size(), opaque(call, why));
+  Value normed = make_norm(call, *view, sum.type, sum.shapes, layer, call.node.f("epsilon", 1e-5));
+  normed = with_gamma(call, std::move(normed), 2, layer ? 3 : 99);
+  return {std::move(normed), opaque(call, "a mean"), opaque(call, "a variance"), std::move(sum)};
+}
+
+}  // namespace kvern::passes::token_form

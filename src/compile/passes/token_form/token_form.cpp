@@ -1,0 +1,137 @@
+#include "compile/passes/token_form/token_form.h"
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "compile/passes/token_form/attention.h"
+#include "compile/passes/token_form/inputs.h"
+#include "compile/passes/token_form/walk.h"
+#include "kvern/error.h"
+
+namespace kvern::passes {
+namespace tf = token_form;
+
+namespace {
+
+// The output that scores the vocabulary: by name, else the first of floats that is no cache.
+ir::TensorValueId find_logits(const tf::Walk& walk, const std::vector<tf::Value>& values) {
+  const ir::TensorGraph& graph = walk.model.graph;
+  for (const ir::TensorValueId id : graph.outputs) {
+    if (graph.name_of(id) == "logits") return id;
+  }
+  for (const ir::TensorValueId id : graph.outputs) {
+    const tf::Value& value = values[static_cast<size_t>(id)];
+    if (value.is_opaque() || value.shapes.empty() || !ir::is_float(value.type)) continue;
+    if (value.shapes[0].size() == 3 && value.shapes[0].back() >= 2) return id;
+  }
+  throw Error(Code::kUnsupported,
+              "onnx: no output holds logits (looked for 'logits' and for floats "
+              "of [batch, length, vocabulary])");
+}
+
+void write_logits(tf::Walk& walk, tf::Value& value, const std::string& name) {
+  if (value.is_opaque()) {
+    throw Error(Code::kUnsupported, fmt::format("onnx: output '{}' cannot become token form: {}",
+                                                name, value.reason()));
+  }
+  std::string why;
+  const auto view = tf::as_view(walk, value, &why);
+  const auto rows = view == nullptr ? std::nullopt : tf::rows_of(walk, *view, &why);
+  if (!rows || rows->heads.size() != 1) {
+    throw Error(Code::kUnsupported,
+                fmt::format("onnx: output '{}' is not one row of scores per token: {}", name,
+                            rows ? "rows differ" : why));
+  }
+  for (size_t world = 0; world < walk.num_layout; ++world) {
+    const tf::World& w = walk.worlds[world];
+    if (static_cast<int64_t>(rows->token[world].size()) != w.batch * w.tokens) {
+      throw Error(
+          Code::kUnsupported,
+          fmt::format("onnx: output '{}' has {} rows for {} tokens; logits of all tokens are "
+                      "wanted, so that prompts can be scored: export without the pruned head",
+                      name, rows->token[world].size(), w.batch * w.tokens));
+    }
+  }
+  const int32_t base = tf::materialise(walk, rows->heads[0], "logits", name);
+  walk.out.vocabulary_size = static_cast<int64_t>(rows->heads[0].index.size());
+  walk.emit.add(ir::ops::kOutput, {walk.emit.value_of(base)},
+                ir::Attrs::of(ir::OutputAttrs{"logits"}), "");
+}
+
+void write_slots(tf::Walk& walk) {
+  for (size_t i = 0; i < walk.slots.size(); ++i) {
+    const tf::SlotState& slot = walk.slots[i];
+    TokenSlot out;
+    for (size_t layer = 0; layer < walk.out.layers.size(); ++layer) {
+      const TokenLayer& found = walk.out.layers[layer];
+      if (found.slot != static_cast<int64_t>(i)) continue;
+      const int64_t window =
+          found.mask.starts_with("window ") ? std::stoll(found.mask.substr(7)) : 0;
+      out.window = out.layers.empty()               ? window
+                   : out.window == 0 || window == 0 ? 0
+                                                    : std::max(out.window, window);
+      out.layers.push_back(static_cast<int64_t>(layer));
+      out.position_scheme = found.mask == "alibi"  ? "alibi"
+                            : found.rope == "none" ? "none"
+                                                   : "rope";
+    }
+    out.kv_heads = slot.kv_heads;
+    out.dim_k = slot.k.dim;
+    out.dim_v = slot.v.dim;
+    walk.out.slots.push_back(std::move(out));
+  }
+}
+
+TokenForm convert(const ir::TensorModel& model, const TokenFormOptions& options,
+                  const tf::InputPlan& plan, int attempt) {
+  tf::Walk walk(model, options);
+  walk.worlds = tf::worlds_for(plan, model, options, attempt);
+  for (const tf::World& w : walk.worlds) {
+    walk.num_layout += w.layout ? 1 : 0;
+    walk.out.worlds.push_back(
+        fmt::format("batch {}, {} tokens after {}", w.batch, w.tokens, w.past));
+  }
+  std::vector<tf::Value> values(model.graph.values.size(), tf::opaque("not computed"));
+  tf::bind_inputs(walk, plan, values);
+  tf::walk_graph(walk, model.graph, values);
+  const ir::TensorValueId logits = find_logits(walk, values);
+  write_logits(walk, values[static_cast<size_t>(logits)], model.graph.name_of(logits));
+  if (walk.slots.empty()) {
+    throw Error(Code::kUnsupported,
+                "onnx: the graph has no attention; Kvern runs decoders with a KV "
+                "cache");
+  }
+  write_slots(walk);
+  tf::check_states(walk, values);
+  for (const ir::TensorValueId id : model.graph.outputs) {
+    const tf::Value& value = values[static_cast<size_t>(id)];
+    if (id != logits && value.is_opaque()) {
+      walk.out.notes.push_back(
+          fmt::format("output '{}' is left out: {}", model.graph.name_of(id), value.reason()));
+    }
+  }
+  walk.out.capacity = plan.capacity;
+  walk.out.graph = std::move(walk.emit.graph);
+  return std::move(walk.out);
+}
+
+}  // namespace
+
+TokenForm to_token_form(const ir::TensorModel& model, const TokenFormOptions& options) {
+  const tf::InputPlan plan = tf::plan_inputs(model, options);
+  // A length beyond the file's own tables stops the evaluation, not the import: shorter worlds
+  // follow. A reason that they give too is the model's.
+  for (int attempt = 0;; ++attempt) {
+    try {
+      return convert(model, options, plan, attempt);
+    } catch (const InternalError&) {
+      throw;
+    } catch (const Error& error) {
+      const bool evaluation =
+          error.code() == Code::kInvalidModel || error.code() == Code::kOutOfMemory;
+      if (!evaluation || attempt + 1 >= tf::kWorldAttempts) throw;
+    }
+  }
+}
+
+}  // namespace kvern::passes

@@ -1,0 +1,92 @@
+#include "compile/passes/token_form/value.h"
+
+#include <cmath>
+
+#include "base/check.h"
+
+namespace kvern::passes::token_form {
+
+const ir::Array& Known::at(size_t world) {
+  if (make) {
+    arrays = {make()};
+    make = nullptr;
+  }
+  KVERN_CHECK(!arrays.empty(), "a constant without elements");
+  return arrays.size() == 1 ? arrays[0] : arrays.at(world);
+}
+
+ExprPtr expr_x() {
+  static const ExprPtr x = std::make_shared<const Expr>();
+  return x;
+}
+
+ExprPtr expr_const(double value) {
+  Expr made;
+  made.op = Expr::Op::kConst;
+  made.value = value;
+  return std::make_shared<const Expr>(std::move(made));
+}
+
+ExprPtr expr(Expr::Op op, ExprPtr a, ExprPtr b) {
+  Expr made;
+  made.op = op;
+  made.a = std::move(a);
+  made.b = std::move(b);
+  return std::make_shared<const Expr>(std::move(made));
+}
+
+double evaluate(const Expr& e, double x) {
+  using Op = Expr::Op;
+  if (e.op == Op::kX) return x;
+  if (e.op == Op::kConst) return e.value;
+  const double a = evaluate(*e.a, x);
+  const double b = e.b == nullptr ? 0 : evaluate(*e.b, x);
+  switch (e.op) {
+    case Op::kAdd:
+      return a + b;
+    case Op::kSub:
+      return a - b;
+    case Op::kMul:
+      return a * b;
+    case Op::kDiv:
+      return a / b;
+    case Op::kPow:
+      return std::pow(a, b);
+    case Op::kMin:
+      return std::min(a, b);
+    case Op::kMax:
+      return std::max(a, b);
+    case Op::kNeg:
+      return -a;
+    case Op::kSqrt:
+      return std::sqrt(a);
+    case Op::kExp:
+      return std::exp(a);
+    case Op::kLog:
+      return std::log(a);
+    case Op::kTanh:
+      return std::tanh(a);
+    case Op::kSigmoid:
+      return 1 / (1 + std::exp(-a));
+    case Op::kErf:
+      return std::erf(a);
+    case Op::kAbs:
+      return std::abs(a);
+    case Op::kRecip:
+      return 1 / a;
+    case Op::kRelu:
+      return a > 0 ? a : 0;
+    case Op::kRound:
+      return std::nearbyint(a);
+    case Op::kFloor:
+      return std::floor(a);
+    case Op::kSin:
+      return std::sin(a);
+    case Op::kCos:
+      return std::cos(a);
+    default:
+      return a;
+  }
+}
+
+}  // namespace kvern::passes::token_form

@@ -1,0 +1,350 @@
+#include "compile/passes/token_form/walk.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "compile/passes/token_form/provenance.h"
+#include "kvern/error.h"
+
+namespace kvern::passes::token_form {
+namespace {
+
+bool all_known(const RuleCall& call) {
+  return std::all_of(call.inputs.begin(), call.inputs.end(), [](const Value* input) {
+    return input == nullptr || input->known() != nullptr;
+  });
+}
+
+// A first reason among the inputs; nullptr when all are understood.
+const Value* first_opaque(const RuleCall& call) {
+  for (const Value* input : call.inputs) {
+    if (input != nullptr && input->is_opaque()) return input;
+  }
+  return nullptr;
+}
+
+std::vector<ir::Array> evaluate_in(const RuleCall& call, size_t world) {
+  std::vector<const ir::Array*> arrays;
+  for (Value* input : call.inputs) {
+    arrays.push_back(input == nullptr ? nullptr : &input->known()->at(world));
+  }
+  return eval::run_tensor_node(call.node, arrays);
+}
+
+void note_frequencies(Walk& walk, const ir::Array& array) {
+  if (!ir::is_float(array.type()) || array.count() < 2 || array.count() > 1024) return;
+  std::vector<double> values = array.to_f64();
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!(values[i] > 0 && values[i] <= 4) || (i > 0 && values[i] > values[i - 1])) return;
+  }
+  auto& all = walk.frequency_candidates;
+  if (std::find(all.begin(), all.end(), values) == all.end()) all.push_back(std::move(values));
+}
+
+std::vector<Value> fold(const RuleCall& call) {
+  const size_t num_worlds = call.walk.worlds.size();
+  bool uniform = true;
+  for (const Value* input : call.inputs) {
+    uniform = uniform && (input == nullptr || input->known()->uniform());
+  }
+  if (uniform) {
+    if (std::optional<Value> kept = fold_lazily(call)) return {std::move(*kept)};
+  }
+  std::vector<std::vector<ir::Array>> by_output(call.node.outputs.size());
+  for (size_t world = 0; world < (uniform ? 1 : num_worlds); ++world) {
+    std::vector<ir::Array> results = evaluate_in(call, world);
+    for (size_t i = 0; i < by_output.size() && i < results.size(); ++i) {
+      by_output[i].push_back(std::move(results[i]));
+    }
+  }
+  std::vector<Value> out;
+  for (auto& arrays : by_output) {
+    if (arrays.empty()) {
+      out.push_back(opaque("an output that was not computed"));
+      continue;
+    }
+    const ir::ElementType type = arrays[0].type();
+    if (arrays.size() == 1) note_frequencies(call.walk, arrays[0]);
+    Value value = known(type, std::move(arrays));
+    if (value.shapes.size() == 1) value.shapes.resize(num_worlds, value.shapes[0]);
+    out.push_back(std::move(value));
+  }
+  keep_provenance(call, out);
+  return out;
+}
+
+// The branch that every world takes; -1 where they differ.
+int branch_of(Value& condition, size_t num_worlds) {
+  int taken = -1;
+  for (size_t world = 0; world < num_worlds; ++world) {
+    const int here = condition.known()->at(world).to_i64(1).at(0) != 0 ? 1 : 0;
+    if (world > 0 && here != taken) return -1;
+    taken = here;
+  }
+  return taken;
+}
+
+std::vector<Value> run_branch(const RuleCall& call, std::vector<Value>& outer) {
+  const int taken =
+      call.in(0).known() == nullptr ? -1 : branch_of(call.in(0), call.walk.worlds.size());
+  if (taken < 0) {
+    return std::vector<Value>(
+        call.node.outputs.size(),
+        opaque(call,
+               "its condition is not the same for every length and batch, so that one plan "
+               "cannot hold both branches"));
+  }
+  const auto body = call.node.graph(taken == 1 ? "then_branch" : "else_branch");
+  if (body == nullptr) return {opaque(call, "it lacks a branch")};
+  std::vector<Value> values(body->values.size(), opaque("not computed"));
+  for (const auto& [from, to] : body->captures) {
+    values[static_cast<size_t>(to)] = outer[static_cast<size_t>(from)];
+  }
+  walk_graph(call.walk, *body, values);
+  std::vector<Value> out;
+  for (const ir::TensorValueId id : body->outputs) out.push_back(values[static_cast<size_t>(id)]);
+  return out;
+}
+
+bool only_needs_shapes(const ir::TensorNode& node) {
+  return node.domain.empty() && (node.op == "Shape" || node.op == "Size");
+}
+
+std::vector<Value> shapes_as_constants(const RuleCall& call) {
+  const size_t num_worlds = call.walk.worlds.size();
+  const Value& x = call.in(0);
+  std::vector<ir::Array> arrays;
+  for (size_t world = 0; world < num_worlds; ++world) {
+    // A byte of the same shape would do; the op looks at dims alone. Large ones are not made.
+    const Shape& shape = x.shapes[world];
+    if (call.node.op == "Size") {
+      arrays.push_back(ir::Array::scalar_i64(num_elements(shape)));
+      continue;
+    }
+    const auto rank = static_cast<int64_t>(shape.size());
+    const auto place = [&](int64_t at) {
+      return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank);
+    };
+    const int64_t start = place(call.node.i("start", 0));
+    const int64_t end = place(call.node.i("end", rank));
+    std::vector<int64_t> dims;
+    for (int64_t i = start; i < end; ++i) dims.push_back(shape[static_cast<size_t>(i)]);
+    arrays.push_back(ir::Array::vector_i64(std::move(dims)));
+  }
+  bool equal = true;
+  for (const ir::Array& array : arrays) equal = equal && array.to_i64() == arrays[0].to_i64();
+  if (equal) arrays.resize(1);
+  Value value = known(ir::ElementType::kInt64, std::move(arrays));
+  value.shapes.resize(num_worlds, value.shapes[0]);
+  return {std::move(value)};
+}
+
+std::vector<Value> apply(Walk& walk, const RuleCall& call, std::vector<Value>& values) {
+  const ir::TensorNode& node = call.node;
+  if (node.domain.empty() && node.op == "If") return run_branch(call, values);
+  if (only_needs_shapes(node) && call.has(0) && !call.in(0).shapes.empty()) {
+    return shapes_as_constants(call);
+  }
+  if (all_known(call)) {
+    eval::require_tensor_op(node);
+    return fold(call);
+  }
+  if (const Value* problem = first_opaque(call)) {
+    return std::vector<Value>(node.outputs.size(), *problem);
+  }
+  const Rule rule = find_rule(node);
+  if (rule == nullptr) {
+    if (eval::find_tensor_op(node) == nullptr) eval::require_tensor_op(node);
+    return std::vector<Value>(
+        node.outputs.size(),
+        opaque(call,
+               "it is not known to treat every token alone, so it cannot run on a batch "
+               "of tokens of several sequences"));
+  }
+  std::vector<Value> out = rule(call);
+  static_cast<void>(walk);
+  return out;
+}
+
+std::vector<size_t> last_uses(const ir::TensorGraph& graph) {
+  std::vector<size_t> last(graph.values.size(), 0);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const ir::TensorNode& node = graph.nodes[i];
+    const auto use = [&](ir::TensorValueId id) {
+      if (id != ir::kNoValue) last[static_cast<size_t>(id)] = i;
+    };
+    for (const ir::TensorValueId id : node.inputs) use(id);
+    for (const auto& [name, attr] : node.attrs) {
+      const auto* body = std::get_if<std::shared_ptr<const ir::TensorGraph>>(&attr);
+      if (body == nullptr) continue;
+      for (const auto& [outer, own] : (*body)->captures) use(outer);
+    }
+  }
+  for (const ir::TensorValueId id : graph.outputs)
+    last[static_cast<size_t>(id)] = graph.nodes.size();
+  return last;
+}
+
+}  // namespace
+
+Value& RuleCall::in(size_t i) const {
+  if (!has(i)) {
+    throw Error(Code::kInvalidModel, fmt::format("onnx: {} lacks its input {}", node.who(), i));
+  }
+  return *inputs[i];
+}
+
+Value fold_node(const RuleCall& call) {
+  return fold(call).at(0);
+}
+
+void walk_graph(Walk& walk, const ir::TensorGraph& graph, std::vector<Value>& values) {
+  for (const auto& [id, array] : graph.constants) {
+    values[static_cast<size_t>(id)] = constant_value(walk, array);
+    note_frequencies(walk, array);
+  }
+  const std::vector<size_t> last = last_uses(graph);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const ir::TensorNode& node = graph.nodes[i];
+    std::vector<Value*> inputs;
+    for (const ir::TensorValueId id : node.inputs) {
+      inputs.push_back(id == ir::kNoValue ? nullptr : &values[static_cast<size_t>(id)]);
+    }
+    const RuleCall call{walk, node, inputs};
+    std::vector<Value> results;
+    try {
+      results = apply(walk, call, values);
+    } catch (const InternalError&) {
+      throw;
+    } catch (const Error& error) {
+      const std::string_view message = error.what();
+      if (message.find(node.who()) != std::string_view::npos) throw;
+      throw Error(error.code(), fmt::format("onnx: {}: {}", node.who(), message));
+    }
+    for (size_t o = 0; o < node.outputs.size(); ++o) {
+      if (node.outputs[o] == ir::kNoValue) continue;
+      values[static_cast<size_t>(node.outputs[o])] =
+          o < results.size() ? std::move(results[o]) : opaque(call, "this output is not made");
+    }
+    for (const ir::TensorValueId id : node.inputs) {
+      if (id != ir::kNoValue && last[static_cast<size_t>(id)] == i) {
+        values[static_cast<size_t>(id)] = opaque("used up");
+      }
+    }
+  }
+}
+
+Value opaque(const std::string& reason) {
+  Value value;
+  value.detail = Opaque{reason};
+  return value;
+}
+
+Value opaque(const RuleCall& call, const std::string& problem) {
+  return opaque(fmt::format("{}: {}", call.node.who(), problem));
+}
+
+Value known(ir::ElementType type, std::vector<ir::Array> arrays) {
+  Value value;
+  value.type = type;
+  for (const ir::Array& array : arrays) value.shapes.push_back(array.shape());
+  auto made = std::make_shared<Known>();
+  made->arrays = std::move(arrays);
+  value.detail = std::move(made);
+  return value;
+}
+
+Value view_value(ir::ElementType type, std::vector<Shape> shapes, std::vector<ir::Array> elements) {
+  Value value;
+  value.type = type;
+  value.shapes = std::move(shapes);
+  auto made = std::make_shared<View>();
+  made->elements = std::move(elements);
+  value.detail = std::shared_ptr<const View>(std::move(made));
+  return value;
+}
+
+Value scores_value(ir::ElementType type, std::vector<Shape> shapes, Scores scores) {
+  Value value;
+  value.type = type;
+  value.shapes = std::move(shapes);
+  value.detail = std::make_shared<const Scores>(std::move(scores));
+  return value;
+}
+
+std::vector<Value> inferred(const RuleCall& call) {
+  std::vector<Value> out(call.node.outputs.size());
+  for (size_t world = 0; world < call.walk.worlds.size(); ++world) {
+    std::vector<eval::TensorFact> facts(call.inputs.size());
+    std::vector<const eval::TensorFact*> pointers(call.inputs.size(), nullptr);
+    for (size_t i = 0; i < call.inputs.size(); ++i) {
+      if (call.inputs[i] == nullptr) continue;
+      Value& input = *call.inputs[i];
+      facts[i].type = input.type;
+      facts[i].shape = input.shapes.at(world);
+      if (input.known() != nullptr && input.known()->make == nullptr) {
+        facts[i].value = &input.known()->at(world);
+      }
+      pointers[i] = &facts[i];
+    }
+    const std::vector<eval::TensorFact> results = eval::infer_tensor_node(call.node, pointers);
+    for (size_t o = 0; o < out.size() && o < results.size(); ++o) {
+      out[o].type = results[o].type;
+      out[o].shapes.push_back(results[o].shape);
+    }
+  }
+  return out;
+}
+
+ir::Array constant_symbols(const ir::Array& array) {
+  ir::Array out(ir::ElementType::kSymbol, array.shape());
+  const std::vector<float> values = array.to_f32();
+  size_t i = 0;
+  for (Symbol& s : out.mutable_as<Symbol>()) {
+    s = {};
+    s.base[0] = kConstant;
+    s.factor[0] = values[i++];
+  }
+  return out;
+}
+
+std::vector<ir::Array> run_layout(const RuleCall& call, size_t world, size_t /*output*/) {
+  std::vector<ir::Array> made(call.inputs.size());
+  std::vector<const ir::Array*> arrays(call.inputs.size(), nullptr);
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    if (call.inputs[i] == nullptr) continue;
+    Value& input = *call.inputs[i];
+    if (const View* view = input.get<View>()) {
+      arrays[i] = &view->elements.at(world);
+    } else if (const Scores* scores = input.get<Scores>()) {
+      arrays[i] = &scores->elements.at(world);
+    } else if (input.known() != nullptr) {
+      const ir::Array& array = input.known()->at(world);
+      made[i] = ir::is_float(input.type) ? constant_symbols(array) : array;
+      arrays[i] = &made[i];
+    }
+  }
+  return eval::run_tensor_node(call.node, arrays);
+}
+
+std::optional<double> scalar_of(Value& value) {
+  Known* k = value.known();
+  if (k == nullptr || !k->uniform() || num_elements(value.shapes.at(0)) != 1) return std::nullopt;
+  const ir::Array& array = k->at(0);
+  if (ir::is_float(array.type())) return array.to_f64(1)[0];
+  return static_cast<double>(array.to_i64(1)[0]);
+}
+
+bool is_feature_vector(Value& value) {
+  Known* k = value.known();
+  if (k == nullptr || !k->uniform()) return false;
+  const Shape& shape = value.shapes[0];
+  for (size_t i = 0; i + 1 < shape.size(); ++i) {
+    if (shape[i] != 1) return false;
+  }
+  return !shape.empty();
+}
+
+}  // namespace kvern::passes::token_form

@@ -1,0 +1,60 @@
+#include "compile/tensor_form.h"
+
+#include <fmt/format.h>
+
+#include "kvern/error.h"
+
+namespace kvern::compile {
+namespace {
+
+passes::TokenFormOptions options_of(const import::ImportedModel& model,
+                                    const TensorFormOptions& options) {
+  passes::TokenFormOptions out;
+  out.states = options.states;
+  out.inputs = options.inputs;
+  out.per_token_dynamic_quant = options.per_token_dynamic_quant;
+  out.context_length = options.max_context_length;
+  if (!model.config) return out;
+  if (model.config->sliding_window > 0) {
+    out.config["sliding_window"] = model.config->sliding_window;
+    out.lengths.push_back(model.config->sliding_window);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<passes::TokenForm> convert_tensor_form(import::ImportedModel& model,
+                                                     const TensorFormOptions& options) {
+  if (model.tensor == nullptr) return std::nullopt;
+  passes::TokenForm form = passes::to_token_form(*model.tensor, options_of(model, options));
+  std::vector<std::string> files = std::move(model.graph.files);
+  model.graph = std::move(form.graph);
+  model.graph.files = std::move(files);
+  model.graph.family = model.family;
+  model.slots.clear();
+  for (const passes::TokenSlot& slot : form.slots) {
+    import::SlotInfo made;
+    made.layers = slot.layers;
+    made.kv_heads = static_cast<int32_t>(slot.kv_heads);
+    made.dim_k = static_cast<int32_t>(slot.dim_k);
+    made.dim_v = static_cast<int32_t>(slot.dim_v);
+    made.window_tokens = static_cast<int32_t>(slot.window);
+    made.position_scheme = slot.position_scheme;
+    model.slots.push_back(std::move(made));
+  }
+  model.vocabulary_size = form.vocabulary_size;
+  model.hidden_size = form.hidden_size;
+  model.num_layers = static_cast<int64_t>(form.layers.size());
+  if (model.max_context_length == 0) {
+    const int64_t wanted = options.max_context_length > 0 ? options.max_context_length : 2048;
+    model.max_context_length = form.capacity > 0 ? form.capacity : wanted;
+    model.warnings.push_back(
+        fmt::format("the file does not say for how many tokens the model was trained; the plan "
+                    "takes {} (--max-context-length)",
+                    model.max_context_length));
+  }
+  return form;
+}
+
+}  // namespace kvern::compile

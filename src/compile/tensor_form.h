@@ -1,0 +1,24 @@
+// A model in tensor form (ONNX) joins the others: the graph in token form, its slots and sizes.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "compile/import/import.h"
+#include "compile/passes/token_form/token_form.h"
+
+namespace kvern::compile {
+
+struct TensorFormOptions {
+  std::map<std::string, std::string> states;  // past=present, as the user declares them
+  std::map<std::string, std::string> inputs;  // NAME=past|total|tokens|NUMBER
+  bool per_token_dynamic_quant = false;
+  int64_t max_context_length = 0;
+};
+
+// Does nothing for a model that has a graph. Otherwise sets graph, slots and sizes, and returns
+// what was found. Throws as to_token_form().
+std::optional<passes::TokenForm> convert_tensor_form(import::ImportedModel& model,
+                                                     const TensorFormOptions& options);
+
+}  // namespace kvern::compile
