@@ -153,12 +153,6 @@ class Writer {
                          field.number, kNames[kind], static_cast<int>(field.type)));
       }
       write(*rule, field, depth);
-      if (out_.size() > kMaxSkeletonBytes) {
-        unsupported(
-            fmt::format("file '{}': the graph itself (without weights) takes more than {} "
-                        "MiB",
-                        file_, kMaxSkeletonBytes >> 20));
-      }
     }
   }
 
@@ -176,6 +170,11 @@ class Writer {
       message(field.bytes, field.offset, rule.child, depth + 1);
       end_length(at);
       return;
+    }
+    if (out_.size() + field.bytes.size() > kMaxSkeletonBytes) {
+      unsupported(
+          fmt::format("file '{}': the graph itself (without weights) takes more than {} MiB", file_,
+                      kMaxSkeletonBytes >> 20));
     }
     if (field.type == WireType::kVarint) return append_varint(out_, field.varint);
     if (field.type == WireType::kLength) append_varint(out_, field.bytes.size());
