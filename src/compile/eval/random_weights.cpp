@@ -63,6 +63,16 @@ HostTensor transpose(const HostTensor& in) {
   return out;
 }
 
+// Codes are random as they are; scales would add nothing.
+HostTensor dequantize(const HostTensor& codes, const ir::RecipeNode& node) {
+  HostTensor out = f32_tensor({codes.shape[0], node.num_cols});
+  for (int64_t row = 0; row < codes.shape[0]; ++row) {
+    std::copy_n(codes.f32.begin() + row * codes.shape[1], node.num_cols,
+                out.f32.begin() + row * node.num_cols);
+  }
+  return node.transposed ? transpose(out) : out;
+}
+
 HostTensor add_offset(HostTensor in, double offset) {
   for (float& value : in.f32) value += static_cast<float>(offset);
   return in;
@@ -90,10 +100,15 @@ HostTensor RandomWeights::load(const ir::Graph& graph, const ir::Weight& weight)
       case ir::RecipeOp::kUnpermute:
       case ir::RecipeOp::kSliceRows:
       case ir::RecipeOp::kHeadPart:
+      case ir::RecipeOp::kStridedRows:
+      case ir::RecipeOp::kPickRows:
         values.push_back(move_rows(input(), node));
         break;
       case ir::RecipeOp::kTranspose:
         values.push_back(transpose(input()));
+        break;
+      case ir::RecipeOp::kDequantize:
+        values.push_back(dequantize(input(), node));
         break;
       case ir::RecipeOp::kOffset:
         values.push_back(add_offset(input(), node.values.at(0)));

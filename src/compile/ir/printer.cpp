@@ -31,6 +31,15 @@ std::string print_expression(const Graph& graph, const Recipe& recipe, size_t in
     case RecipeOp::kHeadPart:
       return fmt::format("head_part({}, {}, {}, {})", fmt::join(parts, ", "), node.heads,
                          node.parts, node.part);
+    case RecipeOp::kStridedRows:
+      return fmt::format("strided_rows({}, {}, {}, {})", fmt::join(parts, ", "), node.heads,
+                         node.first_row, node.num_rows);
+    case RecipeOp::kPickRows:
+      for (const double row : node.values) parts.push_back(fmt::format("{}", row));
+      return fmt::format("pick_rows({})", fmt::join(parts, ", "));
+    case RecipeOp::kDequantize:
+      return fmt::format("dequantize({}, {}, {}, {}{})", fmt::join(parts, ", "), node.row_block,
+                         node.col_block, node.num_cols, node.transposed ? ", transposed" : "");
     case RecipeOp::kTranspose:
       return fmt::format("transpose({})", fmt::join(parts, ", "));
     case RecipeOp::kOffset:

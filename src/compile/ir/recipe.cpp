@@ -1,5 +1,7 @@
 #include "compile/ir/recipe.h"
 
+#include <cmath>
+
 #include "base/check.h"
 #include "compile/ir/type_rules.h"
 
@@ -27,6 +29,12 @@ constexpr SourceTypeInfo kSourceTypes[] = {
     {SourceType::kQ4_K, "Q4_K", 256, 144, coded(DType::kI4, 32, DType::kF32, true)},
     {SourceType::kQ5_K, "Q5_K", 256, 176, coded(DType::kI8, 32, DType::kF32, true)},
     {SourceType::kQ6_K, "Q6_K", 256, 210, coded(DType::kI8, 16, DType::kF32, false)},
+    // What holds raw codes depends on their scales: quantize/dequantize.h.
+    {SourceType::kI8, "I8", 1, 1, coded(DType::kI8, 0, DType::kF32, true)},
+    {SourceType::kU8, "U8", 1, 1, coded(DType::kI8, 0, DType::kF32, true)},
+    {SourceType::kI4, "I4", 2, 1, coded(DType::kI4, 0, DType::kF32, true)},
+    {SourceType::kU4, "U4", 2, 1, coded(DType::kI4, 0, DType::kF32, true)},
+    {SourceType::kU2, "U2", 4, 1, coded(DType::kI4, 0, DType::kF32, true)},
 };
 
 Shape concat_shape(const RecipeNode& node, const std::vector<Shape>& shapes) {
@@ -52,6 +60,19 @@ Shape moved_shape(const RecipeNode& node, Shape in) {
       want(node.num_rows > 0 && node.first_row >= 0 && node.first_row <= in[0] - node.num_rows,
            "recipe: {} rows from row {} are not among {}", node.num_rows, node.first_row, in[0]);
       break;
+    case RecipeOp::kStridedRows:
+      want(node.heads > 0 && in[0] % node.heads == 0 && node.num_rows > 0 && node.first_row >= 0 &&
+               node.first_row <= in[0] / node.heads - node.num_rows,
+           "recipe: {} rows have no {} from {} on in each of {} periods", in[0], node.num_rows,
+           node.first_row, node.heads);
+      break;
+    case RecipeOp::kPickRows:
+      want(!node.values.empty(), "recipe: no rows are picked");
+      for (const double row : node.values) {
+        want(row >= 0 && row < static_cast<double>(in[0]) && row == std::floor(row),
+             "recipe: row {} is not among {}", row, in[0]);
+      }
+      break;
     default:
       want(node.heads > 0 && node.part >= 0 && node.part < node.parts &&
                in[0] % (int64_t{node.heads} * node.parts) == 0,
@@ -68,6 +89,28 @@ const Shape& only_input(const RecipeNode& node, const std::vector<Shape>& shapes
   return shapes[static_cast<size_t>(node.inputs[0])];
 }
 
+void want_per_block(const Shape& shape, const ScaleGrid& grid, const char* what) {
+  const bool rows = shape.size() == 2 && shape[0] == grid.rows && shape[1] >= grid.cols;
+  want(rows || num_elements(shape) == 1 || num_elements(shape) == grid.rows * grid.cols,
+       "recipe: {} of {} are not one for each of {} x {} blocks", what, to_string(shape), grid.rows,
+       grid.cols);
+}
+
+Shape dequantized_shape(const RecipeNode& node, const std::vector<Shape>& shapes) {
+  want(node.inputs.size() == 3, "recipe: dequantize takes codes, scales and zeros");
+  const auto input = [&](size_t i) { return shapes[static_cast<size_t>(node.inputs[i])]; };
+  const Shape& codes = input(0);
+  want(codes.size() == 2 && node.num_cols > 0 && node.num_cols <= codes[1],
+       "recipe: codes of {} have no {} columns", to_string(codes), node.num_cols);
+  want(node.row_block >= 0 && node.col_block >= 0, "recipe: blocks of {} x {} codes",
+       node.row_block, node.col_block);
+  const ScaleGrid grid = scale_grid(node, codes);
+  want_per_block(input(1), grid, "scales");
+  want_per_block(input(2), grid, "zeros");
+  if (node.transposed) return {node.num_cols, codes[0]};
+  return {codes[0], node.num_cols};
+}
+
 Shape node_shape(const RecipeNode& node, const std::vector<Shape>& shapes,
                  const std::vector<WeightSource>& sources, const Shape& literal_shape) {
   switch (node.op) {
@@ -80,6 +123,8 @@ Shape node_shape(const RecipeNode& node, const std::vector<Shape>& shapes,
     case RecipeOp::kUnpermute:
     case RecipeOp::kSliceRows:
     case RecipeOp::kHeadPart:
+    case RecipeOp::kStridedRows:
+    case RecipeOp::kPickRows:
       return moved_shape(node, only_input(node, shapes));
     case RecipeOp::kTranspose: {
       const Shape& in = only_input(node, shapes);
@@ -93,6 +138,8 @@ Shape node_shape(const RecipeNode& node, const std::vector<Shape>& shapes,
            to_string(in));
       return in;
     }
+    case RecipeOp::kDequantize:
+      return dequantized_shape(node, shapes);
     case RecipeOp::kLiteral: {
       // Inside a concat a literal is a vector; alone it takes the weight's own shape.
       const auto count = static_cast<int64_t>(node.values.size());
@@ -110,7 +157,45 @@ void want_float_source(const RecipeNode& node, const std::vector<WeightSource>& 
        "recipe: only a source of floats can be transposed");
 }
 
+// Raw codes mean nothing without their scales, and nothing else is dequantised.
+void want_raw_inputs(const Recipe& recipe, const std::vector<WeightSource>& sources) {
+  std::vector<int> place(recipe.nodes.size(), -1);  // which input of a kDequantize it is
+  for (const RecipeNode& node : recipe.nodes) {
+    if (node.op != RecipeOp::kDequantize) continue;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      place[static_cast<size_t>(node.inputs[i])] = static_cast<int>(i);
+    }
+  }
+  for (size_t i = 0; i < recipe.nodes.size(); ++i) {
+    const RecipeNode& node = recipe.nodes[i];
+    if (node.op != RecipeOp::kSource) {
+      want(place[i] <= 0 ? place[i] < 0 : node.op == RecipeOp::kLiteral,
+           "recipe: dequantize reads tensors of the file as they are");
+      continue;
+    }
+    const SourceType type = sources[static_cast<size_t>(node.source)].type;
+    const bool floats = !source_type_info(type).exact.quantised();
+    const bool right = place[i] < 0    ? !is_raw(type)
+                       : place[i] == 0 ? is_raw(type)
+                       : place[i] == 1 ? floats
+                                       : floats || is_raw(type);
+    want(right, "recipe: source '{}' of {} stands where another type is wanted",
+         sources[static_cast<size_t>(node.source)].name, source_type_info(type).name);
+  }
+}
+
 }  // namespace
+
+int code_bits(SourceType type) {
+  return 8 / source_type_info(type).block_elements;
+}
+
+ScaleGrid scale_grid(const RecipeNode& node, const Shape& codes) {
+  const auto blocks = [](int64_t count, int64_t block) {
+    return block == 0 ? 1 : (count - 1) / block + 1;
+  };
+  return {blocks(codes[0], node.row_block), blocks(codes[1], node.col_block)};
+}
 
 const SourceTypeInfo& source_type_info(SourceType type) {
   for (const SourceTypeInfo& info : kSourceTypes) {
@@ -142,6 +227,7 @@ Shape recipe_shape(const Recipe& recipe, const std::vector<WeightSource>& source
       want_float_source(recipe.nodes[static_cast<size_t>(recipe.nodes[i].inputs[0])], sources);
     }
   }
+  want_raw_inputs(recipe, sources);
   for (size_t i = 0; i < uses.size(); ++i) {
     want(uses[i] == (i + 1 == uses.size() ? 0 : 1),
          "recipe: node {} has {} readers; every node but the last has one", i, uses[i]);
@@ -150,16 +236,26 @@ Shape recipe_shape(const Recipe& recipe, const std::vector<WeightSource>& source
 }
 
 bool moves_rows(RecipeOp op) {
-  return op == RecipeOp::kUnpermute || op == RecipeOp::kSliceRows || op == RecipeOp::kHeadPart;
+  return op == RecipeOp::kUnpermute || op == RecipeOp::kSliceRows || op == RecipeOp::kHeadPart ||
+         op == RecipeOp::kStridedRows || op == RecipeOp::kPickRows;
 }
 
 int64_t num_moved_rows(const RecipeNode& node, int64_t input_rows) {
   if (node.op == RecipeOp::kSliceRows) return node.num_rows;
+  if (node.op == RecipeOp::kStridedRows) return node.heads * node.num_rows;
+  if (node.op == RecipeOp::kPickRows) return static_cast<int64_t>(node.values.size());
   return node.op == RecipeOp::kHeadPart ? input_rows / node.parts : input_rows;
 }
 
 int64_t moved_row(const RecipeNode& node, int64_t row, int64_t input_rows) {
   if (node.op == RecipeOp::kSliceRows) return node.first_row + row;
+  if (node.op == RecipeOp::kPickRows) {
+    return static_cast<int64_t>(node.values[static_cast<size_t>(row)]);
+  }
+  if (node.op == RecipeOp::kStridedRows) {
+    const int64_t period = input_rows / node.heads;
+    return row / node.num_rows * period + node.first_row + row % node.num_rows;
+  }
   const int64_t dim = num_moved_rows(node, input_rows) / node.heads;
   const int64_t in_head = row % dim;
   if (node.op == RecipeOp::kHeadPart) {

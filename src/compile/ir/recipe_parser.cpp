@@ -161,6 +161,10 @@ bool RecipeParser::parse_unary(std::string_view op, Recipe& recipe, int depth, R
     node.op = RecipeOp::kSliceRows;
   else if (op == "head_part")
     node.op = RecipeOp::kHeadPart;
+  else if (op == "strided_rows")
+    node.op = RecipeOp::kStridedRows;
+  else if (op == "pick_rows")
+    node.op = RecipeOp::kPickRows;
   else if (op == "transpose")
     node.op = RecipeOp::kTranspose;
   else if (op == "offset")
@@ -173,7 +177,12 @@ bool RecipeParser::parse_unary(std::string_view op, Recipe& recipe, int depth, R
     node.parts = next_count();
     node.part = next_count();
   }
-  if (node.op == RecipeOp::kSliceRows) {
+  if (node.op == RecipeOp::kStridedRows) node.heads = next_count();
+  if (node.op == RecipeOp::kPickRows) {
+    do node.values.push_back(next_count());
+    while (cursor_.peek() == ',');
+  }
+  if (node.op == RecipeOp::kSliceRows || node.op == RecipeOp::kStridedRows) {
     node.first_row = next_count();
     node.num_rows = next_count();
   }
@@ -182,6 +191,20 @@ bool RecipeParser::parse_unary(std::string_view op, Recipe& recipe, int depth, R
     node.values.push_back(static_cast<float>(cursor_.real()));
   }
   return true;
+}
+
+void RecipeParser::parse_dequantize(Recipe& recipe, int depth, RecipeNode& node) {
+  node.op = RecipeOp::kDequantize;
+  for (int i = 0; i < 3; ++i) {
+    if (i > 0) cursor_.expect(',');
+    node.inputs.push_back(parse_expression(recipe, depth + 1));
+  }
+  node.row_block = next_count();
+  node.col_block = next_count();
+  node.num_cols = next_count();
+  if (!cursor_.accept(',')) return;
+  cursor_.expect_word("transposed");
+  node.transposed = true;
 }
 
 int32_t RecipeParser::parse_expression(Recipe& recipe, int depth) {
@@ -197,10 +220,13 @@ int32_t RecipeParser::parse_expression(Recipe& recipe, int depth) {
     while (cursor_.accept(','));
   } else if (op == "literal") {
     parse_literal(node);
+  } else if (op == "dequantize") {
+    parse_dequantize(recipe, depth, node);
   } else if (!parse_unary(op, recipe, depth, node)) {
-    cursor_.fail_at(at,
-                    "expected concat_rows, unpermute, slice_rows, head_part, transpose, offset, "
-                    "literal or a quoted source");
+    cursor_.fail_at(
+        at,
+        "expected concat_rows, unpermute, slice_rows, head_part, strided_rows, pick_rows, "
+        "transpose, offset, dequantize, literal or a quoted source");
   }
   cursor_.expect(')');
   recipe.nodes.push_back(std::move(node));

@@ -26,6 +26,7 @@ class RecipeParser {
   int32_t parse_expression(Recipe& recipe, int depth);
   int32_t parse_source_name(Recipe& recipe);
   void parse_literal(RecipeNode& node);
+  void parse_dequantize(Recipe& recipe, int depth, RecipeNode& node);
   // What follows the input of an operation on one input; false where `op` is none.
   bool parse_unary(std::string_view op, Recipe& recipe, int depth, RecipeNode& node);
   int32_t next_count();

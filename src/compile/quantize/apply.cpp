@@ -31,16 +31,10 @@ QuantFormat choose(const QuantFormat& exact, WeightChoice choice) {
   KVERN_CHECK(false, "weight choice {} does not exist", static_cast<int>(choice));
 }
 
-// Every source on its own: rows of a joined weight may differ in what they lose.
+// Every part on its own: rows of a joined weight may differ in what they lose.
 bool stays_exact(const ir::Graph& graph, const ir::Weight& weight, const QuantFormat& target) {
-  for (const ir::RecipeNode& node : weight.recipe.nodes) {
-    QuantFormat exact;
-    if (node.op == ir::RecipeOp::kSource) {
-      exact = ir::source_type_info(graph.sources[static_cast<size_t>(node.source)].type).exact;
-    } else if (node.op != ir::RecipeOp::kLiteral) {
-      continue;
-    }
-    if (!holds_exactly(target, exact)) return false;
+  for (const QuantFormat& part : part_formats(graph, weight)) {
+    if (!holds_exactly(target, part)) return false;
   }
   return true;
 }

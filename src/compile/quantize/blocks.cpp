@@ -168,6 +168,11 @@ BlockDecoder block_decoder(SourceType type) {
     case SourceType::kF32:
     case SourceType::kF16:
     case SourceType::kBf16:
+    case SourceType::kI8:
+    case SourceType::kU8:
+    case SourceType::kI4:
+    case SourceType::kU4:
+    case SourceType::kU2:
       break;
   }
   KVERN_CHECK(false, "source type {} has no codes", static_cast<int>(type));

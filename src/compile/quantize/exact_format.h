@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "compile/ir/graph.h"
 
@@ -18,6 +19,9 @@ QuantFormat exact_format(const ir::Graph& graph, const ir::Weight& weight);
 // and minima may need rounding (and need none when holds_exactly says so).
 bool holds_codes(const QuantFormat& target, const QuantFormat& source);
 bool holds_exactly(const QuantFormat& target, const QuantFormat& source);
+
+// What holds each of the tensors that the weight is made of.
+std::vector<QuantFormat> part_formats(const ir::Graph& graph, const ir::Weight& weight);
 
 // "Q4_1", or "Q4_K+Q6_K" where sources differ.
 std::string source_names(const ir::Graph& graph, const ir::Weight& weight);

@@ -118,9 +118,18 @@ std::vector<RecipeRows::Row> RecipeRows::map_rows() {
     }
     return rows;
   };
-  // kTranspose of a source: its columns.
-  const auto columns = [&](const ir::RecipeNode&, const std::vector<Row>& in) {
+  // kTranspose of a source: its columns. kDequantize: rows of the dequantiser, whose inputs no
+  // other node reads.
+  const auto columns = [&](const ir::RecipeNode& node, const std::vector<Row>& in) {
     std::vector<Row> out;
+    if (node.op == ir::RecipeOp::kDequantize) {
+      const auto own = static_cast<int32_t>(dequantizers_.size());
+      dequantizers_.emplace_back(graph_, weight_.recipe, node, files_);
+      for (int64_t i = 0; i < dequantizers_.back().num_rows(); ++i) {
+        out.push_back({-1, i, false, own});
+      }
+      return out;
+    }
     const int64_t count = graph_.sources[static_cast<size_t>(in.at(0).source)].shape[1];
     for (int64_t i = 0; i < count; ++i) out.push_back({in[0].source, i, true});
     return out;
@@ -179,7 +188,9 @@ void RecipeRows::read(int64_t row, float* to) {
     return;
   }
   const Row& from = rows_[static_cast<size_t>(row)];
-  if (from.source < 0) {
+  if (from.dequantizer >= 0) {
+    dequantizers_[static_cast<size_t>(from.dequantizer)].read(from.index, to);
+  } else if (from.source < 0) {
     std::memcpy(to, literals_.data() + from.index, static_cast<size_t>(k_) * sizeof(float));
   } else if (from.column) {
     read_column(from, to);
@@ -191,10 +202,10 @@ void RecipeRows::read(int64_t row, float* to) {
 void RecipeRows::store(int64_t row, kernels::CodedRows& to) {
   if (weight_.shape.size() == 2) {
     const Row& from = rows_[static_cast<size_t>(row)];
-    if (from.source >= 0 && !from.column) {
-      const QuantFormat& exact = ir::source_type_info(source(from).type).exact;
+    if ((from.source >= 0 && !from.column) || from.dequantizer >= 0) {
+      const QuantFormat& exact = this->exact(from);
       if (holds_codes(to.format, exact)) return copy_codes(from, row, to);
-      if (!exact.quantised() && exact.storage == to.format.storage) {
+      if (from.source >= 0 && !exact.quantised() && exact.storage == to.format.storage) {
         const auto row_bytes = static_cast<size_t>(dtype_bytes(exact.storage, k_));
         std::memcpy(to.codes.data() + static_cast<size_t>(row) * row_bytes, bytes(from), row_bytes);
         return;
@@ -205,12 +216,25 @@ void RecipeRows::store(int64_t row, kernels::CodedRows& to) {
   quantize_row(floats_.data(), row, weight_.name, to);
 }
 
+const QuantFormat& RecipeRows::exact(const Row& row) const {
+  if (row.dequantizer >= 0) return dequantizers_[static_cast<size_t>(row.dequantizer)].format();
+  return ir::source_type_info(source(row).type).exact;
+}
+
+void RecipeRows::decode_row_codes(const Row& row, const RowCodes& to) const {
+  if (row.dequantizer >= 0) {
+    return dequantizers_[static_cast<size_t>(row.dequantizer)].codes(row.index, to);
+  }
+  decode_codes(source(row).type, bytes(row), k_, to);
+}
+
 void RecipeRows::copy_codes(const Row& from, int64_t row, kernels::CodedRows& to) {
-  const QuantFormat& exact = ir::source_type_info(source(from).type).exact;
+  const QuantFormat& exact = this->exact(from);
   auto* codes = reinterpret_cast<int8_t*>(to.codes.data() + row * k_);
-  decode_codes(source(from).type, bytes(from), k_, {codes, scales_.data(), minima_.data()});
+  decode_row_codes(from, {codes, scales_.data(), minima_.data()});
   const int64_t groups = to.format.groups(k_);
-  const int64_t repeat = exact.group / to.format.group;
+  // Groups of `to` in one of the source's; a scale of a whole row is that of all.
+  const int64_t repeat = exact.group == 0 ? groups : exact.group / to.format.group;
   for (int64_t g = 0; g < groups; ++g) {
     const auto at = static_cast<size_t>(row * groups + g);
     to.scales[at] = round_scale(scales_[g / repeat], to.format.scale);

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "compile/quantize/materialize.h"
+#include "compile/quantize/dequantize.h"
 
 namespace kvern::quantize {
 
@@ -28,8 +28,12 @@ class RecipeRows {
     int32_t source = -1;  // -1: a literal
     int64_t index = 0;    // row or column of the source, or offset in literals_
     bool column = false;
+    int32_t dequantizer = -1;  // index into dequantizers_; `index` is its row
   };
 
+  // What holds the row's own codes, or floats.
+  const QuantFormat& exact(const Row& row) const;
+  void decode_row_codes(const Row& row, const RowCodes& to) const;
   void check_source(const ir::WeightSource& source) const;
   const std::byte* bytes(const Row& row) const;
   const ir::WeightSource& source(const Row& row) const { return graph_.sources[row.source]; }
@@ -48,7 +52,8 @@ class RecipeRows {
   std::vector<Row> rows_;        // matrices
   std::vector<float> vector_;    // vectors, made at once
   std::vector<float> literals_;  // rows of literals
-  std::vector<int8_t> codes_;    // scratch of one row
+  std::vector<Dequantizer> dequantizers_;
+  std::vector<int8_t> codes_;  // scratch of one row
   std::vector<float> scales_;
   std::vector<float> minima_;
   std::vector<float> floats_;

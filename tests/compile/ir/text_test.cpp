@@ -55,6 +55,8 @@ TEST(GraphText, EveryRecipeOperationAndStorageIsKept) {
   file "a \"b\".gguf"
   source "a" Q6_K[4, 256] file 0 at 64 bytes 840
   source "b" BF16[2, 256] file 0 at 904 bytes 1024
+  source "c" U4[2, 8] file 0 at 1928 bytes 8
+  source "s" F16[2, 2] file 0 at 1936 bytes 8
   weight "w" f32[6, 256] store i8 g16 f32 = concat_rows(unpermute("a", 2), "b")
   weight "row" f32[2, 256] store i4 row f16 min = "b"
   weight "one" f32[3] store f32 = literal(1, -0.1, 3e-08)
@@ -62,11 +64,15 @@ TEST(GraphText, EveryRecipeOperationAndStorageIsKept) {
   weight "part" f32[2, 256] store i8 g16 f32 = head_part("a", 1, 2, 1)
   weight "turned" f32[256, 2] store bf16 = transpose("b")
   weight "more" f32[3] store f32 = offset(literal(1, 2, 3), 0.5)
+  weight "strided" f32[2, 256] store f32 = strided_rows("a", 2, 1, 1)
+  weight "picked" f32[3, 256] store f32 = pick_rows("a", 3, 0, 3)
+  weight "coded" f32[2, 7] store i4 g32 f16 = dequantize("c", "s", literal(8), 1, 4, 7)
+  weight "joined" f32[7, 2] store f32 = dequantize("c", "s", literal(8), 1, 4, 7, transposed)
 }
 )";
   const Graph graph = parse(text);
   EXPECT_EQ(print(graph), text);
-  ASSERT_EQ(graph.weights.size(), 7u);
+  ASSERT_EQ(graph.weights.size(), 11u);
   EXPECT_EQ(graph.weights[0].storage, (QuantFormat{DType::kI8, 16, DType::kF32, false}));
   EXPECT_EQ(graph.weights[1].storage, (QuantFormat{DType::kI4, 0, DType::kF16, true}));
   EXPECT_EQ(graph.weights[2].recipe.nodes[0].values[1], static_cast<double>(-0.1f));

@@ -168,6 +168,13 @@ TEST(HeadPart, TakesOnePartOfEveryHead) {
   for (int64_t row = 0; row < 4; ++row) EXPECT_EQ(moved_row(node, row, 12), wanted[row]);
 }
 
+TEST(StridedRows, TakesTheSameRowsOfEveryPeriod) {
+  const RecipeNode node{.op = RecipeOp::kStridedRows, .heads = 2, .first_row = 1, .num_rows = 3};
+  EXPECT_EQ(num_moved_rows(node, 10), 6);
+  const int64_t wanted[] = {1, 2, 3, 6, 7, 8};
+  for (int64_t row = 0; row < 6; ++row) EXPECT_EQ(moved_row(node, row, 10), wanted[row]);
+}
+
 TEST(SourceTypes, BlocksHoldTheirBits) {
   EXPECT_EQ(source_type_info(SourceType::kQ6_K).block_bytes, 128 + 64 + 16 + 2);
   EXPECT_EQ(source_type_info(SourceType::kQ4_K).block_bytes, 4 + 12 + 128);
