@@ -7,6 +7,9 @@ namespace kvern::eval {
 
 // attention.cpp
 Arrays eval_attention(const OpCall& call);  // the standard's, 23 and newer
+// attention_linear.cpp
+Arrays eval_linear_attention(const OpCall& call);
+Arrays eval_causal_conv(const OpCall& call);
 // contrib_gqa.cpp, contrib_attention.cpp: com.microsoft
 Arrays eval_group_query_attention(const OpCall& call);
 Arrays eval_multi_head_attention(const OpCall& call);

@@ -178,6 +178,8 @@ constexpr InferRow kRows[] = {
     {kMs, "GatherBlockQuantized", infer_gather_block_quantized},
 
     {"", "Attention", infer_attention},
+    {"", "CausalConvWithState", infer_causal_conv},
+    {"", "LinearAttention", infer_linear_attention},
     {kMs, "Attention", infer_ms_attention},
     {kMs, "GroupQueryAttention", infer_group_query_attention},
     {kMs, "MultiHeadAttention", infer_multi_head_attention},

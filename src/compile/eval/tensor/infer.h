@@ -97,6 +97,8 @@ Facts infer_gather_block_quantized(const InferCall& call);
 
 // infer_attention.cpp
 Facts infer_attention(const InferCall& call);
+Facts infer_causal_conv(const InferCall& call);
+Facts infer_linear_attention(const InferCall& call);
 Facts infer_group_query_attention(const InferCall& call);
 Facts infer_multi_head_attention(const InferCall& call);
 Facts infer_ms_attention(const InferCall& call);

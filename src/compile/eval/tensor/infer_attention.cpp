@@ -45,6 +45,25 @@ Facts infer_attention(const InferCall& call) {
           {call.type(0), {batch, heads, rows, total}, nullptr}};
 }
 
+Facts infer_causal_conv(const InferCall& call) {
+  call.want_rank(0, 3, 3);
+  call.want_rank(1, 3, 3);
+  const Shape state = {call.dim(0, 0), call.dim(0, 1), call.dim(1, 2) - 1};
+  call.count(state);
+  return {{call.type(0), call.shape(0), nullptr}, {call.type(0), state, nullptr}};
+}
+
+Facts infer_linear_attention(const InferCall& call) {
+  for (size_t i = 0; i < 3; ++i) call.want_rank(i, 3, 3);
+  const int64_t heads = heads_attr(call, "q_num_heads");
+  const int64_t kv_heads = heads_attr(call, "kv_num_heads");
+  const int64_t dim_k = divided(call, call.dim(0, 2), heads, "the query");
+  const int64_t dim_v = divided(call, call.dim(2, 2), kv_heads, "the value");
+  const ElementType state = call.has(3) ? call.type(3) : call.type(0);
+  return {{call.type(0), {call.dim(0, 0), call.dim(0, 1), heads * dim_v}, nullptr},
+          {state, {call.dim(0, 0), kv_heads, dim_k, dim_v}, nullptr}};
+}
+
 Facts infer_group_query_attention(const InferCall& call) {
   call.want_rank(0, 3, 3);
   const int64_t heads = heads_attr(call, "num_heads");

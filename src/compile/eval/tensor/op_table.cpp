@@ -166,6 +166,8 @@ constexpr TensorOp kOps[] = {
     {kMs, "QuickGelu", 1, kNewest, eval_ms_gelu},
     // Attention.
     {kOnnx, "Attention", 23, kNewest, eval_attention},
+    {kOnnx, "CausalConvWithState", 27, kNewest, eval_causal_conv},
+    {kOnnx, "LinearAttention", 27, kNewest, eval_linear_attention},
     {kOnnx, "RotaryEmbedding", 23, kNewest, eval_rotary},
     {kMs, "Attention", 1, kNewest, eval_ms_attention},
     {kMs, "GroupQueryAttention", 1, kNewest, eval_group_query_attention},
