@@ -16,7 +16,9 @@ Operand ids_operand(std::vector<int32_t>& ids) {
 TEST(Embedding, PicksRowsOfEveryFormat) {
   for (const QuantFormat& format :
        {QuantFormat{DType::kF32}, QuantFormat{DType::kBf16},
-        QuantFormat{DType::kI8, 32, DType::kF16}, QuantFormat{DType::kI4, 32, DType::kF16, true}}) {
+        QuantFormat{DType::kI8, 32, DType::kF16}, QuantFormat{DType::kI4, 32, DType::kF16, true},
+        QuantFormat{DType::kI4, 32, DType::kF32, true}, QuantFormat{DType::kI4, 16, DType::kF32},
+        QuantFormat{DType::kI4, 0, DType::kF32}, QuantFormat{DType::kI8, 0, DType::kF32, true}}) {
     SCOPED_TRACE(to_string(format));
     EmbeddingDesc desc;
     desc.vocabulary = 37;
