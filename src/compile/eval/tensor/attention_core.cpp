@@ -159,7 +159,9 @@ void MaskBias::add(int64_t batch, int64_t head, int64_t row, std::span<float> sc
     return;
   }
   const auto seen = static_cast<size_t>(seen_);
-  for (size_t t = 0; t < seen; ++t) scores[t] += bias[t];
+  for (size_t t = 0; t < seen; ++t) {  // -inf hides, also what is no number
+    scores[t] = bias[t] == kNegInf ? kNegInf : scores[t] + bias[t];
+  }
   std::fill(scores.begin() + seen_, scores.end(), kNegInf);
 }
 

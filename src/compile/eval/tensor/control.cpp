@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "compile/eval/tensor/attention_ops.h"
 #include "compile/eval/tensor/element.h"
@@ -119,7 +120,7 @@ Arrays eval_if(const OpCall& call) {
 
 Arrays eval_loop(const OpCall& call) {
   const auto body = body_of(call, "body");
-  int64_t trips = kMaxTrips;
+  int64_t trips = std::numeric_limits<int64_t>::max();
   if (call.has(0)) {
     const auto given = integers_of(call, 0);
     if (given.size() != 1) call.fail("the number of trips must be one number");
