@@ -186,7 +186,8 @@ def load(folder, attention=None):
 
 
 def answer(folder):
-    """Greedy ids and logits of the last prompt token by eager transformers, in full each time."""
+    """Greedy ids and logits (of a larger vocabulary the first VOCAB) after the prompt and at the end,
+    by eager transformers, in full each time."""
     import torch
 
     model = load(folder, "eager")
@@ -202,8 +203,8 @@ def answer(folder):
                 ids.append(int(row.argmax()))
             answers.append({
                 "ids": prompt, "greedy": ids[len(prompt):], "min_margin": round(margin, 6),
-                "logits": [round(float(value), 6) for value in logits],
-                "last_logits": [round(float(value), 6) for value in row],
+                "logits": [round(float(value), 6) for value in logits[:VOCAB]],
+                "last_logits": [round(float(value), 6) for value in row[:VOCAB]],
             })
     return answers
 

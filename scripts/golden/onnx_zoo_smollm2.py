@@ -4,13 +4,15 @@ folder through optimum.
     python onnx_zoo_smollm2.py MODEL.gguf .cache/zoo/smollm2     in the venv of requirements.txt
     python onnx_zoo_smollm2.py --export .cache/zoo/smollm2       in the venv of the set `optimum`
 
-gives smollm2/hf (536 MB) and smollm2/opt_past/model.onnx.
+gives smollm2/hf (538 MB) and smollm2/opt_past/model.onnx; then onnx_zoo.py --oracle as for the others.
 """
 
 import json
 import pathlib
 import shutil
 import sys
+
+import onnx_zoo_models
 
 
 def _config(meta):
@@ -65,6 +67,8 @@ def make_folder(gguf, folder):
     for name, value in (("config", config), ("tokenizer_config", tokenizer_config)):
         text = json.dumps(value, indent=2) + "\n"
         (folder / f"{name}.json").write_text(text, encoding="utf-8")
+    reference = json.dumps(onnx_zoo_models.answer(folder), separators=(",", ":")) + "\n"
+    (folder / "reference.json").write_text(reference, encoding="utf-8")
 
 
 def export(root):
@@ -75,6 +79,8 @@ def export(root):
     onnx_zoo_optimum.STYLES["opt_past"](root / "hf", target / "model.onnx")
     for name in ("config.json", "tokenizer.json", "tokenizer_config.json"):
         shutil.copy(root / "hf" / name, target / name)
+    record = {"model": "smollm2", "style": "opt_past", "set": "optimum", "export": "ok"}
+    (target / "export.json").write_text(json.dumps(record) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
