@@ -99,10 +99,17 @@ void lower_map(Context& c, const Node& n) {
   c.emit("map", desc, n.inputs, n.outputs);
 }
 
-// One stretch of columns is a view, as a part of a split is.
+bool is_output(const Context& c, ir::ValueId id) {
+  for (const size_t user : c.graph().users(id)) {
+    if (c.graph().nodes()[user].op == &ops::kOutput) return true;
+  }
+  return false;
+}
+
+// One stretch of columns is a view, as a part of a split is; what the caller reads has a buffer.
 void lower_select(Context& c, const Node& n) {
   const auto& runs = n.attrs.as<ir::SelectAttrs>().runs;
-  if (runs.size() == 3 && (runs[2] == 1 || runs[1] == 1)) {
+  if (runs.size() == 3 && (runs[2] == 1 || runs[1] == 1) && !is_output(c, n.outputs[0])) {
     return c.bind_view(n.outputs[0], n.inputs[0], runs[0] * static_cast<int64_t>(sizeof(float)));
   }
   c.emit("select", kernels::SelectDesc{c.width(n.inputs[0]), runs}, n.inputs, n.outputs);

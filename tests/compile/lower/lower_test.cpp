@@ -91,5 +91,18 @@ TEST(Lower, OneStretchOfColumnsIsAView) {
   EXPECT_EQ(instructions[2].inputs[1].offset_bytes, 20);
 }
 
+// Logits of fewer tokens than the head has rows.
+TEST(Lower, AnOutputIsNoView) {
+  const Lowered made = lowered(R"(graph "t" {
+  %x = input() {name = "x", dtype = 0, width = 8} : f32[tokens, 8]
+  %a = relu(%x) : f32[tokens, 8]
+  %y = select(%a) {runs = [0, 3, 1]} : f32[tokens, 3]
+  output(%y) {name = "logits"}
+})");
+  ASSERT_EQ(made.program.instructions.size(), 2u);
+  EXPECT_EQ(made.program.buffers[static_cast<size_t>(made.program.outputs[0].buffer)].row_bytes,
+            12);
+}
+
 }  // namespace
 }  // namespace kvern::lower

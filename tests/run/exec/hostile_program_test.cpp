@@ -10,6 +10,9 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "kernels/map.h"
+#include "kernels/row_reduce.h"
+#include "kernels/select.h"
 #include "run/exec/check_program.h"
 #include "tests/run/exec/tiny_plan.h"
 
@@ -131,6 +134,77 @@ TEST(HostileProgram, PositionsAreEmbeddedWhereTheTableHoldsAllOfThem) {
   EXPECT_NO_THROW(prepare_program(tiny.plan, false));
   tiny.plan.profile.context_length.max = 33;
   EXPECT_THROW(prepare_program(tiny.plan, false), Error);
+}
+
+// The plan's addition as a map over both rows and the norm's gamma, a dense vector.
+void add_by_map(Plan& plan, const std::function<void(kernels::MapDesc&)>& change) {
+  const MapCode code = encode_map(parse_map_program("x0 x1 add x2 0 mul add"));
+  kernels::MapDesc desc{16, {16, 16, 16}, {0, 0, 1}, code.code, code.constants};
+  change(desc);
+  plan::Instruction& add = at(plan, kAdd);
+  add.family = kernels::MapFamily::kName;
+  add.desc = to_fields(desc);
+  add.inputs.push_back(at(plan, kNorm).inputs[1]);
+}
+
+TEST(HostileProgram, MapsReadWhatTheirDescSays) {
+  using kernels::MapDesc;
+  TinyPlan tiny;
+  add_by_map(tiny.plan, [](MapDesc&) {});
+  EXPECT_NO_THROW(prepare_program(tiny.plan, false));
+  const auto refused = [](const char* what, const std::function<void(MapDesc&)>& change) {
+    expect_refused(what, [&](Plan& p) { add_by_map(p, change); });
+  };
+  refused("wider rows", [](MapDesc& d) { d.dim = d.widths[0] = d.widths[1] = 32; });
+  refused("a longer vector", [](MapDesc& d) { d.dim = d.widths[2] = 32; });
+  refused("rows for a vector", [](MapDesc& d) { d.vectors[2] = 0; });
+  refused("a vector for rows", [](MapDesc& d) { d.vectors[0] = 1; });
+  refused("an input too few", [](MapDesc& d) {
+    d.widths.pop_back();
+    d.vectors.pop_back();
+  });
+  refused("an empty stack", [](MapDesc& d) { d.code.erase(d.code.begin()); });
+  refused("no constant", [](MapDesc& d) { d.constants.clear(); });
+}
+
+TEST(HostileProgram, SelectsAndReductionsStayInTheirRows) {
+  const auto select = [](std::vector<int64_t> runs) {
+    return [runs](Plan& p) {
+      plan::Instruction& add = at(p, kAdd);
+      add.family = kernels::SelectFamily::kName;
+      add.desc = to_fields(kernels::SelectDesc{16, runs});
+      add.inputs.pop_back();
+    };
+  };
+  TinyPlan tiny;
+  select({15, 16, -1})(tiny.plan);
+  EXPECT_NO_THROW(prepare_program(tiny.plan, false));
+  expect_refused("a run that leaves the row", select({0, 9, 2}));
+  expect_refused("more columns than y has", select({0, 17, 0}));
+  expect_refused("a reduction into more than y has", [](Plan& p) {
+    plan::Instruction& add = at(p, kAdd);
+    add.family = kernels::RowReduceFamily::kName;
+    add.desc = to_fields(kernels::RowReduceDesc{32, 32});
+    add.inputs.pop_back();
+  });
+}
+
+TEST(HostileProgram, SinksAndSlopesAreOnePerHead) {
+  const auto with_slopes = [](int64_t short_by) {
+    return [short_by](Plan& p) {
+      auto desc = from_fields<kernels::KvAttentionDesc>(at(p, kAttention).desc);
+      desc.has_alibi = true;
+      at(p, kAttention).desc = to_fields(desc);
+      at(p, kAttention).inputs.push_back(at(p, kNorm).inputs[1]);
+      auto& weight = p.weights[static_cast<size_t>(at(p, kNorm).inputs[1].index)];
+      if (short_by > 0) weight.size_bytes = static_cast<uint64_t>(4 * (desc.heads - short_by));
+    };
+  };
+  TinyPlan tiny;
+  with_slopes(0)(tiny.plan);
+  EXPECT_NO_THROW(prepare_program(tiny.plan, false));
+  expect_refused("a slope too few", with_slopes(1));
+  expect_refused("no slopes", [](Plan& p) { set_field(at(p, kAttention), "has_alibi", true); });
 }
 
 TEST(HostileProgram, NormsOfHeadsBeyondTheRow) {
