@@ -70,6 +70,14 @@ const Program kPrograms[] = {
      [](double a, double, double c, double) { return std::sin(a) * std::cos(c); }, 1e-6},
     {"x0 abs x3 pow", [](double a, double, double, double d) { return std::pow(std::fabs(a), d); },
      1e-6},
+    {"x0 2 pow x1 3 pow add x2 abs x0 abs pow add",
+     [](double a, double b, double c, double) {
+       return a * a + b * b * b + std::pow(std::fabs(c), std::fabs(a));
+     },
+     2e-6},
+    {"x0 0.01 mul erf 1000 mul",
+     [](double a, double, double, double) { return 1e3 * std::erf(0.01 * a); }},
+    {"x0 4 mul erf", [](double a, double, double, double) { return std::erf(4 * a); }},
     {"x0 4 mul round", [](double a, double, double, double) { return std::nearbyint(4 * a); }},
     {"x0 floor x0 ceil add",
      [](double a, double, double, double) { return std::floor(a) + std::ceil(a); }},

@@ -2,10 +2,29 @@
 #include <utility>
 
 #include "kernels/cpu/avx2_math.h"
+#include "kernels/cpu/elementwise/impls.h"
 #include "kernels/cpu/map/impls.h"
 
 namespace kvern::kernels::cpu {
 namespace {
+
+// The series near 0, where 1 - erfc(|x|) would lose digits, and that elsewhere.
+[[gnu::target("avx2,fma"), gnu::always_inline]] inline __m256 erf_f32(__m256 x) {
+  const __m256 one = _mm256_set1_ps(1.0f);
+  const __m256 half = _mm256_set1_ps(0.5f);
+  const __m256 size = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), x);
+  const __m256 square = _mm256_mul_ps(x, x);
+  __m256 near = _mm256_set1_ps(kErfSeries[0]);
+  for (int i = 1; i < 7; ++i) near = _mm256_fmadd_ps(near, square, _mm256_set1_ps(kErfSeries[i]));
+  const __m256 t = _mm256_div_ps(one, _mm256_fmadd_ps(half, size, one));
+  __m256 fit = _mm256_set1_ps(kErfcFit[0]);
+  for (int i = 1; i < 10; ++i) fit = _mm256_fmadd_ps(fit, t, _mm256_set1_ps(kErfcFit[i]));
+  const __m256 e = exp_f32(_mm256_fnmadd_ps(size, size, fit));
+  const __m256 far = _mm256_fnmadd_ps(t, e, one);
+  const __m256 signed_far = _mm256_or_ps(far, _mm256_and_ps(x, _mm256_set1_ps(-0.0f)));
+  const __m256 small = _mm256_cmp_ps(size, half, _CMP_LT_OQ);
+  return _mm256_blendv_ps(signed_far, _mm256_mul_ps(x, near), small);
+}
 
 template <MapOp kOp>
 [[gnu::target("avx2,fma"), gnu::always_inline]] inline __m256 apply(__m256 a, __m256 b, __m256 c) {
@@ -25,6 +44,7 @@ template <MapOp kOp>
   if constexpr (kOp == MapOp::kRsqrt) return _mm256_div_ps(one, _mm256_sqrt_ps(a));
   if constexpr (kOp == MapOp::kRecip) return _mm256_div_ps(one, a);
   if constexpr (kOp == MapOp::kExp) return exp_f32(a);
+  if constexpr (kOp == MapOp::kErf) return erf_f32(a);
   if constexpr (kOp == MapOp::kTanh) return tanh_f32(a);
   if constexpr (kOp == MapOp::kSigmoid)
     return _mm256_div_ps(one, _mm256_add_ps(one, exp_f32(_mm256_sub_ps(_mm256_setzero_ps(), a))));

@@ -2,10 +2,29 @@
 #include <utility>
 
 #include "kernels/cpu/avx512_math.h"
+#include "kernels/cpu/elementwise/impls.h"
 #include "kernels/cpu/map/impls.h"
 
 namespace kvern::kernels::cpu {
 namespace {
+
+// The series near 0, where 1 - erfc(|x|) would lose digits, and that elsewhere.
+[[gnu::target("avx512f,avx512dq"), gnu::always_inline]] inline __m512 erf_f32(__m512 x) {
+  const __m512 one = _mm512_set1_ps(1.0f);
+  const __m512 half = _mm512_set1_ps(0.5f);
+  const __m512 size = _mm512_abs_ps(x);
+  const __m512 square = _mm512_mul_ps(x, x);
+  __m512 near = _mm512_set1_ps(kErfSeries[0]);
+  for (int i = 1; i < 7; ++i) near = _mm512_fmadd_ps(near, square, _mm512_set1_ps(kErfSeries[i]));
+  const __m512 t = _mm512_div_ps(one, _mm512_fmadd_ps(half, size, one));
+  __m512 fit = _mm512_set1_ps(kErfcFit[0]);
+  for (int i = 1; i < 10; ++i) fit = _mm512_fmadd_ps(fit, t, _mm512_set1_ps(kErfcFit[i]));
+  const __m512 e = exp_f32(_mm512_fnmadd_ps(size, size, fit));
+  const __m512 far = _mm512_fnmadd_ps(t, e, one);
+  const __m512 signed_far = _mm512_or_ps(far, _mm512_and_ps(x, _mm512_set1_ps(-0.0f)));
+  const __mmask16 small = _mm512_cmp_ps_mask(size, half, _CMP_LT_OQ);
+  return _mm512_mask_blend_ps(small, signed_far, _mm512_mul_ps(x, near));
+}
 
 template <MapOp kOp>
 [[gnu::target("avx512f,avx512dq"), gnu::always_inline]] inline __m512 apply(__m512 a, __m512 b,
@@ -28,6 +47,7 @@ template <MapOp kOp>
   if constexpr (kOp == MapOp::kRsqrt) return _mm512_div_ps(one, _mm512_sqrt_ps(a));
   if constexpr (kOp == MapOp::kRecip) return _mm512_div_ps(one, a);
   if constexpr (kOp == MapOp::kExp) return exp_f32(a);
+  if constexpr (kOp == MapOp::kErf) return erf_f32(a);
   if constexpr (kOp == MapOp::kTanh) return tanh_f32(a);
   if constexpr (kOp == MapOp::kSigmoid)
     return _mm512_div_ps(one, _mm512_add_ps(one, exp_f32(_mm512_sub_ps(_mm512_setzero_ps(), a))));

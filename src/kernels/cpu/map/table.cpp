@@ -6,7 +6,7 @@ namespace {
 
 using cpu::run_map;
 
-// They differ in exp, tanh and sigmoid alone, as those of elementwise do.
+// They differ in exp, tanh, sigmoid and erf alone, as those of elementwise do.
 constexpr Impl<MapDesc, MapArgs> kMapCpu[] = {
     {"cpu.map.avx512", "f32.exp6", [](const MapDesc&) { return cpu::needs_avx512(); },
      [](const MapDesc& d, const MapArgs& a) { run_map(d, a, cpu::avx512_map_loops()); }},
