@@ -160,7 +160,7 @@ TEST(OnnxHostile, DamagedFilesAreReadOrRefused) {
     }
   }
   EXPECT_GT(refused, 500);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
 }
 
 }  // namespace
