@@ -45,6 +45,12 @@ constexpr Verb kVerbs[] = {
      "  kvern inspect model.plan --graph\n",
      setup_inspect},
     {"verify", "Check every byte of a plan", "  kvern verify model.plan\n", setup_verify},
+    {"run-graph", "Run an ONNX graph as it is written, from .npz to .npz",
+     "  kvern run-graph model.onnx --inputs x.npz -o y.npz\n"
+     "  kvern run-graph model_folder/ --inputs x.npz -o y.npz --also hidden --json\n"
+     "  kvern run-graph model.onnx --opset-info\n"
+     "x.npz: numpy.savez(\"x.npz\", input_ids=..., attention_mask=...)\n",
+     setup_run_graph},
     {"bench", "Measure prefill and decoding, with the share of memory bandwidth",
      "  kvern bench model.plan\n"
      "  kvern bench model.plan -p 512 -n 128 -b 1,8 -r 5 -o json\n",

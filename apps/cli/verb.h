@@ -32,6 +32,7 @@ std::function<int()> setup_size(CLI::App& app);
 std::function<int()> setup_completion(CLI::App& app);
 std::function<int()> setup_inspect(CLI::App& app);
 std::function<int()> setup_verify(CLI::App& app);
+std::function<int()> setup_run_graph(CLI::App& app);
 std::function<int()> setup_bench(CLI::App& app);
 std::function<int()> setup_doctor(CLI::App& app);
 

@@ -89,4 +89,52 @@ struct SizeProposal {
 SizeProposal propose_size(const std::string& plan_path, const std::vector<RequestLengths>& trace,
                           const SizeOptions& options);
 
+// An input or output of a graph.
+struct GraphPort {
+  std::string name;
+  std::string type;   // "float", "int64", …: ONNX's names
+  std::string shape;  // "[batch, 8]"; empty where the file does not say
+};
+
+struct GraphOp {
+  std::string domain;  // "" is ONNX's own
+  std::string op;
+  int64_t opset = 0;  // that the file imports of the domain
+  int64_t count = 0;  // nodes, those in bodies of If and Loop too
+  bool supported = false;
+};
+
+struct GraphSummary {
+  std::string path;      // of the .onnx file
+  std::string producer;  // "pytorch 2.9.1"
+  int64_t ir_version = 0;
+  std::vector<std::string> opsets;  // "ai.onnx 18"
+  std::vector<GraphPort> inputs, outputs;
+  std::vector<GraphOp> ops;
+  std::vector<std::string> warnings;
+};
+
+// What an .onnx file, or the one in a folder, says of itself. Throws Error(kNotFound | kIo |
+// kInvalidModel | kUnsupported).
+GraphSummary summarize_graph(const std::string& model_path);
+
+struct RunGraphOptions {
+  uint64_t max_memory_bytes = uint64_t{8} << 30;  // of all values alive at once
+  std::vector<std::string> also;                  // values to write besides the outputs, by name
+};
+
+struct RunGraphResult {
+  std::vector<GraphPort> outputs;
+  double seconds = 0;  // of the run alone
+  std::vector<std::string> notes;
+};
+
+// Runs an ONNX graph as it is written, without making a plan: the oracle of imports. Reads inputs
+// from and writes outputs to .npz files (numpy.savez). Where npy lacks a type (bfloat16, float8),
+// float32 stands for it on both sides. Throws as summarize_graph; Error(kInvalidArgument) for
+// inputs that are missing or do not fit names those that are wanted, with type and shape;
+// Error(kOutOfMemory) above the limit.
+RunGraphResult run_graph(const std::string& model_path, const std::string& inputs_npz,
+                         const std::string& outputs_npz, const RunGraphOptions& options = {});
+
 }  // namespace kvern

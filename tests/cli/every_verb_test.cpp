@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "tests/cli/process.h"
+#include "tests/compile/import/onnx_writer.h"
 
 namespace kvern::cli_test {
 namespace {
@@ -21,6 +22,14 @@ const std::string& plan() {
     EXPECT_EQ(built.exit_code, 0) << built.err;
     return made;
   }();
+  return path;
+}
+
+// y = x + w, in a file of its own.
+const std::string& graph() {
+  namespace onnx = kvern::import::onnx;
+  static const onnx::TempFolder folder;
+  static const std::string path = folder.write("sum.onnx", onnx::model(onnx::add_graph()).bytes);
   return path;
 }
 
@@ -60,6 +69,10 @@ std::vector<Good> good_commands() {
        [](auto& f) {
          return Args{"verify", f};
        }},
+      {"run-graph",
+       [](auto& f) {
+         return Args{"run-graph", f, "--opset-info"};
+       }},
       {"bench",
        [](auto& f) { return Args{"bench", f, "-p", "16", "-n", "8", "-d", "8", "-r", "1"}; }},
       {"doctor", [](auto&) { return Args{"doctor"}; }, false},
@@ -72,6 +85,7 @@ std::vector<Good> good_commands() {
 }
 
 std::string file_for(const Good& good) {
+  if (std::string(good.verb) == "run-graph") return graph();
   return std::string(good.verb) == "build" ? KVERN_TEST_DATA "/golden/tiny_llama_q.gguf" : plan();
 }
 

@@ -22,7 +22,7 @@ std::string declared(const ir::TensorValue& value) {
     dims += dim.value >= 0 ? std::to_string(dim.value) : dim.name.empty() ? "?" : dim.name;
   }
   return fmt::format("{}{}", ir::element_type_name(value.type),
-                     value.has_shape ? "[" + dims + "]" : "");
+                     value.has_shape ? fmt::format("[{}]", dims) : "");
 }
 
 void check_input(const ir::TensorValue& value, const Array& array) {
@@ -180,7 +180,8 @@ std::string wanted_inputs(const TensorGraph& graph) {
   std::string out;
   for (const ir::TensorValueId id : graph.inputs) {
     out += out.empty() ? "" : ", ";
-    out += "'" + graph.name_of(id) + "' " + declared(graph.values[static_cast<size_t>(id)]);
+    out +=
+        fmt::format("'{}' {}", graph.name_of(id), declared(graph.values[static_cast<size_t>(id)]));
   }
   return out;
 }
