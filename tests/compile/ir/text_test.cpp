@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include <fstream>
 #include <random>
 #include <sstream>
@@ -76,6 +79,21 @@ TEST(GraphText, EveryRecipeOperationAndStorageIsKept) {
   EXPECT_EQ(graph.weights[0].storage, (QuantFormat{DType::kI8, 16, DType::kF32, false}));
   EXPECT_EQ(graph.weights[1].storage, (QuantFormat{DType::kI4, 0, DType::kF16, true}));
   EXPECT_EQ(graph.weights[2].recipe.nodes[0].values[1], static_cast<double>(-0.1f));
+}
+
+// A seed that does not parse teaches the fuzzer nothing.
+TEST(GraphText, SeedsOfTheFuzzerParse) {
+  const std::filesystem::path folder = std::string(KVERN_TEST_DATA) + "/fuzz/seeds/graph_text";
+  int num_seeds = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    SCOPED_TRACE(entry.path());
+    std::ifstream file(entry.path());
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    const std::string printed = print(parse(text));
+    EXPECT_EQ(print(parse(printed)), printed);
+    ++num_seeds;
+  }
+  EXPECT_GE(num_seeds, 2);
 }
 
 TEST(GraphText, AwkwardNamesAreQuotedAndKept) {
