@@ -48,6 +48,14 @@ def _check_versions(name):
                      f"pip install -r onnx_zoo_requirements_{name}.txt in a venv of its own")
 
 
+def _why(error):
+    """One line; torch.onnx buries the cause under advice."""
+    _, _, summary = str(error).partition("## Exception summary")
+    if summary:
+        return next(line for line in summary.splitlines() if line.strip())[:300]
+    return f"{type(error).__name__}: {error}".strip().splitlines()[0][:300]
+
+
 def _export(root, set_name, model, style, run, hidden):
     folder = root / model / style
     if (folder / "export.json").is_file():
@@ -62,7 +70,7 @@ def _export(root, set_name, model, style, run, hidden):
         record["export"] = "ok"
     except Exception as error:  # an exporter that cannot is a row of the table
         record["export"] = "fails"
-        record["why"] = f"{type(error).__name__}: {error}".strip().splitlines()[0][:300]
+        record["why"] = _why(error)
         (folder / "traceback.txt").write_text(traceback.format_exc(), encoding="utf-8")
     record["seconds"] = round(time.monotonic() - begin, 1)
     (folder / "export.json").write_text(json.dumps(record) + "\n", encoding="utf-8")

@@ -61,7 +61,8 @@ class _Growing(nn.Module):
 
 
 class _Static(nn.Module):
-    """(ids, positions, rows so far, k0, v0, ...) -> (logits, k0', v0', ...); caches of CAPACITY rows."""
+    """(ids, positions, rows so far, k0, v0, ...) -> (logits, k0', v0', ...); caches of CAPACITY rows,
+    of a sliding layer as many as the window."""
 
     def __init__(self, model):
         super().__init__()
@@ -126,7 +127,8 @@ def _dynamo_static(folder, path, opset):
     ids = torch.randint(0, onnx_zoo_models.VOCAB, (_BATCH, _NEW))
     args = [ids, torch.arange(_PAST, _PAST + _NEW).expand(_BATCH, _NEW).contiguous(),
             torch.tensor(_PAST)]
-    args += [torch.randn(_BATCH, heads, CAPACITY, dim) for _ in range(count)]
+    layers = StaticCache(model.config, max_cache_len=CAPACITY).layers
+    args += [torch.randn(_BATCH, heads, layers[i // 2].max_cache_len, dim) for i in range(count)]
     both = {0: "batch", 1: "sequence"}
     program = torch.onnx.export(
         _Static(model), tuple(args), dynamo=True, opset_version=opset, input_names=inputs,
