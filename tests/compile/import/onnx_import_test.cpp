@@ -10,6 +10,7 @@ namespace {
 using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 // logits = table[input_ids] @ w, 6 tokens, hidden 2; `scale` is the first element of w.
 std::string language_model(float scale = 1, const char* vocabulary = "6") {
@@ -130,6 +131,29 @@ TEST(OnnxImport, ProgressReachesTheEnd) {
   load(folder.write("a.onnx", language_model()), options);
   EXPECT_EQ(done, total);
   EXPECT_EQ(total, 96u);
+}
+
+TEST(OnnxImport, TheTokenizerBeside) {
+  const TempFolder folder;
+  folder.write("model.onnx", language_model(1, "4096"));
+  std::filesystem::copy(KVERN_TEST_DATA "/golden/tok_smollm.json", folder.path / "tokenizer.json");
+  const ImportedModel model = load(folder.path.string());
+  EXPECT_GT(model.text.vocabulary_size(), 100);
+  EXPECT_THAT(model.warnings, Not(Contains(HasSubstr("token ids only"))));
+  // One that belongs to another model.
+  folder.write("model.onnx", language_model(1, "6"));
+  EXPECT_THAT(refusal_of(Code::kInvalidModel, [&] { load(folder.path.string()); }),
+              HasSubstr("do not belong together"));
+}
+
+TEST(OnnxImport, SafetensorsOfTheSameFolderComeFirst) {
+  const TempFolder folder;
+  std::filesystem::copy(KVERN_TEST_DATA "/golden/tiny_llama", folder.path / "m");
+  const std::string file = folder.write("m/onnx/model.onnx", language_model());
+  const ImportedModel model = load((folder.path / "m").string());
+  EXPECT_EQ(model.tensor, nullptr);
+  EXPECT_THAT(model.warnings, Contains(HasSubstr("give '" + file + "'")));
+  EXPECT_NE(load(file).tensor, nullptr);
 }
 
 TEST(OnnxImport, FoldersWithoutAModelSaySo) {
