@@ -37,6 +37,17 @@ int code_at(ir::SourceType type, const std::byte* data, int64_t index) {
 
 }  // namespace
 
+std::vector<bool> read_by_dequantize(const ir::Recipe& recipe, bool codes) {
+  std::vector<bool> out(recipe.nodes.size(), false);
+  for (const ir::RecipeNode& node : recipe.nodes) {
+    if (node.op != ir::RecipeOp::kDequantize) continue;
+    for (size_t i = codes ? 0 : 1; i < node.inputs.size(); ++i) {
+      out.at(static_cast<size_t>(node.inputs[i])) = true;
+    }
+  }
+  return out;
+}
+
 QuantFormat dequantized_format(const ir::Graph& graph, const ir::Recipe& recipe,
                                const ir::RecipeNode& node) {
   const ir::WeightSource& codes = source_of(graph, input_of(recipe, node, 0));

@@ -15,6 +15,10 @@ namespace kvern::quantize {
 QuantFormat dequantized_format(const ir::Graph& graph, const ir::Recipe& recipe,
                                const ir::RecipeNode& node);
 
+// Nodes that a dequantisation reads: parts of its result, not parts of the weight. Codes are left
+// out where `codes` is false.
+std::vector<bool> read_by_dequantize(const ir::Recipe& recipe, bool codes);
+
 class Dequantizer {
  public:
   // Sources were checked to lie inside their files. All arguments must outlive this.

@@ -17,19 +17,6 @@ const ir::WeightSource& source_of(const ir::Graph& graph, const ir::RecipeNode& 
   return graph.sources[static_cast<size_t>(node.source)];
 }
 
-// Nodes that a dequantisation reads: parts of its result, not parts of the weight. Codes are left
-// out where `codes` is false.
-std::vector<bool> read_by_dequantize(const ir::Recipe& recipe, bool codes) {
-  std::vector<bool> out(recipe.nodes.size(), false);
-  for (const ir::RecipeNode& node : recipe.nodes) {
-    if (node.op != ir::RecipeOp::kDequantize) continue;
-    for (size_t i = codes ? 0 : 1; i < node.inputs.size(); ++i) {
-      out.at(static_cast<size_t>(node.inputs[i])) = true;
-    }
-  }
-  return out;
-}
-
 }  // namespace
 
 QuantFormat join(const QuantFormat& a, const QuantFormat& b) {

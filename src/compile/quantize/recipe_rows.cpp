@@ -102,8 +102,11 @@ void RecipeRows::check_source(const ir::WeightSource& source) const {
 }
 
 std::vector<RecipeRows::Row> RecipeRows::map_rows() {
+  // A dequantiser reads its inputs itself; scales are too many to be rows.
+  const std::vector<bool> inside = read_by_dequantize(weight_.recipe, true);
   const auto leaf = [&](const ir::RecipeNode& node) {
     std::vector<Row> rows;
+    if (inside[static_cast<size_t>(&node - weight_.recipe.nodes.data())]) return rows;
     if (node.op == ir::RecipeOp::kSource) {
       const int64_t count = graph_.sources[node.source].shape.front();
       for (int64_t i = 0; i < count; ++i) rows.push_back({node.source, i});
