@@ -65,7 +65,8 @@ def by_onnxruntime(session, prompt):
 def _kvern(command):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RuntimeError(f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr.strip()}")
+        raise RuntimeError(
+            f"{' '.join(command)}: exit code {done.returncode}\n{done.stderr.strip()}")
     return done.stdout
 
 

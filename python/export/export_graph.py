@@ -24,7 +24,7 @@ def load(folder, attention=None):
 
 
 def _dynamo_sample(model):
-    """Names, values and symbolic axes of the traced inputs: 3 new tokens on top of 5, batch of 2."""
+    """Names, values and free axes of the traced inputs: 3 new tokens on top of 5, batch of 2."""
     import torch
 
     vocab = model.config.get_text_config().vocab_size

@@ -39,7 +39,7 @@ def _declared_clash(packages):
 
 
 def choose(wanted, any_versions):
-    """The exporter to use: 'dynamo' or 'optimum'. Clash says which pair of versions is in the way."""
+    """The exporter: 'dynamo' or 'optimum'. Clash says which pair of versions is in the way."""
     locks = {name: read_lock(name) for name in EXPORTERS}
     clash = _declared_clash(sorted({package for lock in locks.values() for package in lock}))
     if clash:
@@ -56,7 +56,7 @@ def choose(wanted, any_versions):
         package, version, found = different[0]
         anchor = EXPORTERS[wanted] if package != EXPORTERS[wanted] else "torch"
         raise Clash(
-            f"{anchor} {_installed(anchor)} and {package} {found or '(not installed)'} are not a pair "
+            f"{anchor} {_installed(anchor)} and {package} {found or '(not installed)'} are no pair "
             f"that was tried: {wanted}.lock has {package} {version}. pip install -r {wanted}.lock, "
             "or --any-versions to go on (the checks that follow still hold)")
     return wanted

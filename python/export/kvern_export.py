@@ -1,10 +1,10 @@
 """A Hugging Face folder to ONNX to a plan, each step checked.
 
-    python kvern_export.py MODEL_FOLDER -o OUT [--exporter dynamo|optimum] [--kvern build/product/kvern]
+    python kvern_export.py MODEL_FOLDER -o OUT [--exporter dynamo|optimum] [--kvern PROGRAM]
 
 Exports with a cache, checks inputs, outputs, opset and free axes, runs ONNX Runtime against
-transformers on three prompts, then `kvern build` and compares the ids. The first thing that is wrong
-ends it with a sentence; exit codes: 0 right, 1 a check failed, 3 versions that do not work together.
+transformers on three prompts, then `kvern build` and compares the ids. The first thing that is
+wrong ends it with a sentence. Exit codes: 0 right, 1 a check failed, 3 versions that clash.
 """
 
 import argparse
@@ -38,8 +38,8 @@ def _compare_runtime(path, folder):
         print(f"prompt {number}: {len(prompt)} tokens, ONNX Runtime within {difference:.1e} of "
               f"transformers, ids {'equal' if got == wanted else 'differ'}", flush=True)
         if got != wanted or difference > export_compare.TOLERANCE:
-            sys.exit(f"kvern_export: prompt {number}: transformers {wanted}, ONNX Runtime {got}: the "
-                     "exporter changed the model (docs/export.md lists how); try the other exporter")
+            sys.exit(f"kvern_export: prompt {number}: transformers {wanted}, ONNX Runtime {got}: "
+                     "the exporter changed the model (docs/export.md lists how); try the other one")
         answers.append(wanted)
     return all_prompts, answers
 

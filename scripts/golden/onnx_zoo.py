@@ -1,5 +1,5 @@
 """The zoo of ONNX exports: tiny random models (onnx_zoo_models.py) x exporters, each with what ONNX
-Runtime 1.32 answers (oracle.json). Three package sets, one venv each; onnx_exports_* name their pins:
+Runtime 1.32 answers (oracle.json). Three package sets, one venv each:
 
     pip install -r onnx_zoo_requirements_now.txt        (optimum, old: each into a venv of its own)
     python onnx_zoo.py .cache/zoo --set now             first: it makes the checkpoints too
@@ -115,7 +115,8 @@ def write_index(root):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("root", type=pathlib.Path)
     parser.add_argument("--set", choices=SETS)
     parser.add_argument("--models", default="")
@@ -133,8 +134,11 @@ def main():
         _check_versions(args.set)
         module = importlib.import_module(f"onnx_zoo_{args.set}")
         for style, run in module.STYLES.items():
+            only = getattr(module, "ONLY", {}).get(style, onnx_zoo_models.MODELS)
             for model in models or onnx_zoo_models.MODELS:
-                if (not styles or style in styles) and (args.hidden, model) != (32, "phi3_longrope"):
+                if args.hidden == 32 and model == "phi3_longrope":
+                    continue
+                if (not styles or style in styles) and model in only:
                     _export(args.root, args.set, model, style, run, args.hidden)
     if args.oracle:
         _check_versions("now")

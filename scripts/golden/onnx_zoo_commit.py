@@ -1,5 +1,5 @@
-"""The twenty-odd exports that are committed: made with hidden size 32, then copied with what no importer
-reads taken off (dynamo's five metadata strings a node are two fifths of its files; doc strings;
+"""The twenty-odd exports that are committed: made with hidden size 32, then copied with what no
+importer reads taken off (dynamo's five metadata strings a node are two fifths of its files; doc strings;
 TorchScript's names of scopes stay, they are the node names).
 
     python onnx_zoo_commit.py .cache/zoo32 tests/golden/onnx              in the venv of `now`
@@ -11,8 +11,8 @@ import pathlib
 import shutil
 import sys
 
-# Chosen for breadth of patterns: cache by Concat, none, two decoders under If, ScatterND, the contrib
-# operators; masks, rotations, norms and positions of each family; weights in three quantised forms.
+# Chosen for breadth of patterns: cache by Concat, none, two decoders under If, ScatterND, the
+# contrib operators; masks, rotations, norms and positions of each family; weights in three quantised forms.
 CHOSEN = {
     "opt_past": ("llama_gqa", "bloom", "falcon", "opt", "phi3"),
     "opt_nocache": ("llama_mha",),
@@ -28,6 +28,8 @@ CHOSEN = {
     "hfx_static": ("qwen3",),
     "genai_fp32": ("llama_gqa", "gemma2"),
     "genai_int4": ("llama_gqa",),
+    "native23_past": ("llama_gqa",),
+    "native24_scatter": ("llama_gqa",),
 }
 
 
@@ -70,7 +72,7 @@ def main(root, out):
             source, target = root / model / style, out / f"{model}__{style}"
             oracle = json.loads((source / "oracle.json").read_text(encoding="utf-8"))
             if oracle["ort"] != "runs":
-                sys.exit(f"onnx_zoo_commit: {source}: ONNX Runtime {oracle['ort']}: {oracle['why']}")
+                sys.exit(f"onnx_zoo_commit: {source}: ONNX Runtime fails: {oracle['why']}")
             _copy(source, target)
             size = sum(file.stat().st_size for file in target.iterdir())
             print(f"{target.name} {size} {oracle['max_diff_from_transformers']}")

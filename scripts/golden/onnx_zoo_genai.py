@@ -1,5 +1,5 @@
-"""onnxruntime-genai's model builder (0.18 in the set `now`, 0.11 in `optimum`), without the files for
-tokenizers, which the tiny models do not have."""
+"""onnxruntime-genai's model builder (0.18 in the set `now`, 0.11 in `optimum`), without the files
+for tokenizers, which the tiny models do not have."""
 
 import tempfile
 import types

@@ -1,5 +1,5 @@
-"""The tiny models of the ONNX zoo: their configurations as published checkpoints write them (so that
-transformers 4.45 to 5.24 read the same folder), seeded weights, and what transformers answers."""
+"""The tiny models of the ONNX zoo: their configurations as published checkpoints write them (so
+that transformers 4.45 to 5.24 read the same folder), seeded weights, and what transformers answers."""
 
 import json
 import math
@@ -186,8 +186,8 @@ def load(folder, attention=None):
 
 
 def answer(folder):
-    """Greedy ids and logits (of a larger vocabulary the first VOCAB) after the prompt and at the end,
-    by eager transformers, in full each time."""
+    """Greedy ids and logits (of a larger vocabulary the first VOCAB) after the prompt and at the
+    end, by eager transformers, in full each time."""
     import torch
 
     model = load(folder, "eager")

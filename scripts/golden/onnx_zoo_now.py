@@ -61,8 +61,8 @@ class _Growing(nn.Module):
 
 
 class _Static(nn.Module):
-    """(ids, positions, rows so far, k0, v0, ...) -> (logits, k0', v0', ...); caches of CAPACITY rows,
-    of a sliding layer as many as the window."""
+    """(ids, positions, rows so far, k0, v0, ...) -> (logits, k0', v0', ...); caches of CAPACITY
+    rows, of a sliding layer as many as the window."""
 
     def __init__(self, model):
         super().__init__()
@@ -176,6 +176,12 @@ def _genai(folder, path, **options):
     onnx_zoo_genai.build(folder, path, **options)
 
 
+def _native(folder, path, scatter):
+    import onnx_zoo_native
+
+    onnx_zoo_native.build(folder, path, scatter)
+
+
 def style(function, **options):
     return lambda folder, path: function(folder, path, **options)
 
@@ -197,4 +203,7 @@ STYLES = {
     "hfx_cpu": style(_exporters, ort="cpu"),
     "genai_fp32": style(_genai, precision="fp32"),
     "genai_int4": style(_genai, precision="int4"),
+    "native23_past": style(_native, scatter=False),
+    "native24_scatter": style(_native, scatter=True),
 }
+ONLY = dict.fromkeys(("native23_past", "native24_scatter"), ("llama_gqa",))

@@ -45,7 +45,7 @@ class Driver:
                     self.pairs[name] = present.format(*match.groups())
         self.carried = {name: "output." + match.group(1) for name in self.inputs
                         if (match := _CARRIED.match(name))}
-        self.static = "cache_length" in self.inputs or any(
+        self.static = bool({"cache_length", "write_indices"} & set(self.inputs)) or any(
             name.endswith("cumulative_length") for name in self.carried)
         self.reset()
 
@@ -103,6 +103,8 @@ class Driver:
                 feed[name] = np.arange(past, total, dtype=_DTYPES[node.type])[None]
             elif name == "cache_length":
                 feed[name] = np.array(past, np.int64)
+            elif name == "write_indices":
+                feed[name] = np.array([past], np.int64)
             elif name == "use_cache_branch":
                 feed[name] = np.array([past > 0])
             else:

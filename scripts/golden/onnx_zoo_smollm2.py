@@ -1,10 +1,10 @@
-"""SmolLM2-135M as a Hugging Face folder, from the GGUF file (its weights dequantised to fp32), and that
-folder through optimum.
+"""SmolLM2-135M as a Hugging Face folder, from the GGUF file (its weights dequantised to fp32), and
+that folder through optimum.
 
     python onnx_zoo_smollm2.py MODEL.gguf .cache/zoo/smollm2     in the venv of requirements.txt
     python onnx_zoo_smollm2.py --export .cache/zoo/smollm2       in the venv of the set `optimum`
 
-gives smollm2/hf (538 MB) and smollm2/opt_past/model.onnx; then onnx_zoo.py --oracle as for the others.
+gives smollm2/hf (538 MB) and smollm2/opt_past/model.onnx; then onnx_zoo.py --oracle as for all.
 """
 
 import json
