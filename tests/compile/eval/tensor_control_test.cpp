@@ -80,6 +80,14 @@ TEST(TensorControl, LoopDoesNotRunForever) {
             std::string::npos);
 }
 
+TEST(TensorControl, ItsTripsAreLimitedByTheRun) {
+  TensorRunOptions options;
+  options.max_loop_trips = 4;  // five are wanted
+  EXPECT_THROW(run_tensor_graph(ir::parse_tensor_graph(loop("100"), 21), {}, options), Error);
+  options.max_loop_trips = 5;
+  EXPECT_NO_THROW(run_tensor_graph(ir::parse_tensor_graph(loop("100"), 21), {}, options));
+}
+
 TEST(TensorControl, ScanWalksAxesBothWays) {
   auto out = run(R"(
     const %zero float[2] = {0, 0}

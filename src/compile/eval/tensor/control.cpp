@@ -12,8 +12,6 @@
 namespace kvern::eval {
 namespace {
 
-constexpr int64_t kMaxTrips = 100000;
-
 std::shared_ptr<const TensorGraph> body_of(const OpCall& call, const char* attr) {
   auto body = call.node.graph(attr);
   if (body == nullptr) call.fail(fmt::format("attribute '{}' is wanted", attr));
@@ -133,7 +131,9 @@ Arrays eval_loop(const OpCall& call) {
   for (size_t i = 0; i < carried; ++i) state.push_back(call.in(i + 2));
   std::vector<Arrays> scans(body->outputs.size() - carried - 1);
   for (int64_t trip = 0; go_on && trip < trips; ++trip) {
-    if (trip == kMaxTrips) call.unsupported(fmt::format("it runs over {} trips", kMaxTrips));
+    if (trip == call.max_loop_trips) {
+      call.unsupported(fmt::format("it runs over {} trips", call.max_loop_trips));
+    }
     Arrays inputs = {Array::scalar_i64(trip),
                      Array::of<uint8_t>(ElementType::kBool, {}, std::vector<uint8_t>{1})};
     inputs.insert(inputs.end(), state.begin(), state.end());
@@ -155,7 +155,9 @@ Arrays eval_scan(const OpCall& call) {
     call.fail(fmt::format("num_scan_inputs is {} of {} inputs", walked, count));
   }
   const Scanned scanned = scanned_inputs(call, states);
-  if (scanned.length > kMaxTrips) call.unsupported(fmt::format("it runs over {} trips", kMaxTrips));
+  if (scanned.length > call.max_loop_trips) {
+    call.unsupported(fmt::format("it runs over {} trips", call.max_loop_trips));
+  }
   Arrays state;
   for (int64_t i = 0; i < states; ++i) state.push_back(call.in(static_cast<size_t>(i)));
   std::vector<Arrays> scans(body->outputs.size() - static_cast<size_t>(states));

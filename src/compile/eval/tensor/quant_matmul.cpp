@@ -8,45 +8,56 @@
 #include "compile/eval/tensor/element.h"
 #include "compile/eval/tensor/elementwise.h"
 #include "compile/eval/tensor/floats.h"
+#include "compile/eval/tensor/gemm.h"
 
 namespace kvern::eval {
 namespace {
 
-Array as_int32(const OpCall& call, const Array& array) {
-  const bool bytes = array.type() == ElementType::kUint8 || array.type() == ElementType::kInt8;
-  if (!bytes) {
+// Codes as f32, in which they and their differences are exact.
+Array code_floats(const OpCall& call, const Array& array) {
+  if (array.type() != ElementType::kUint8 && array.type() != ElementType::kInt8) {
     call.unsupported(fmt::format("products of {} are not supported, those of uint8 and int8 are",
                                  ir::element_type_name(array.type())));
   }
-  Array out(ElementType::kInt32, array.shape());
-  const auto to = out.mutable_as<int32_t>();
-  visit_integer(array.type(), [&]<class T>(T) {
-    if constexpr (sizeof(T) == 1) {
-      const auto from = array.as<T>();
-      for (size_t i = 0; i < to.size(); ++i) to[i] = from[i];
-    }
-  });
-  return out;
+  return to_floats(array);
 }
 
 // Codes minus zero points: one for all, or one for each index of the row axis (of a) or of the
 // column axis (of b).
 Array centred(const OpCall& call, const Array& codes, size_t zero_index, bool per_row) {
-  Array out = as_int32(call, codes);
+  const Array out = code_floats(call, codes);
   if (!call.has(zero_index)) return out;
-  Array zeros = as_int32(call, call.in(zero_index));
+  Array zeros = code_floats(call, call.in(zero_index));
   if (per_row && zeros.rank() == 1 && zeros.count() > 1) {
     zeros = zeros.reshaped({zeros.count(), 1});
   }
-  const Shape shape = out.shape();
-  out = combine<int32_t, int32_t, int32_t>(call, out, zeros, ElementType::kInt32,
-                                           [](int32_t a, int32_t b) { return a - b; });
-  if (out.shape() != shape) call.fail("zero points are of a larger shape than the matrix");
-  return out;
+  Array differences = combine<float, float, float>(call, out, zeros, ElementType::kFloat,
+                                                   [](float a, float b) { return a - b; });
+  if (differences.shape() != out.shape()) {
+    call.fail("zero points are of a larger shape than the matrix");
+  }
+  return differences;
 }
 
-// [.., m, k] times [.., k, n], both int32 of small values.
-Array multiply_int32(const OpCall& call, Array a, Array b) {
+// Products of numbers up to 255 are exact in f32 up to this many of them: 256 * 255^2 < 2^24.
+constexpr int64_t kExactDepth = 256;
+
+// One product of [m, k] and [k, n], exact in int32.
+void multiply_exactly(const float* a, const float* b, int32_t* c, int64_t m, int64_t k, int64_t n) {
+  std::vector<float> part(static_cast<size_t>(m * n));
+  for (int64_t begin = 0; begin < k; begin += kExactDepth) {
+    const int64_t depth = std::min(kExactDepth, k - begin);
+    const Product product = {{a + begin, k, 1}, {b + begin * n, n, 1}, part.data(), m, n, depth};
+    multiply(&product, 1);
+    for (size_t i = 0; i < part.size(); ++i) {  // unsigned: a sum over too much wraps
+      c[i] = static_cast<int32_t>(static_cast<uint32_t>(c[i]) +
+                                  static_cast<uint32_t>(static_cast<int32_t>(part[i])));
+    }
+  }
+}
+
+// [.., m, k] times [.., k, n], both centred codes.
+Array multiply_codes(const OpCall& call, Array a, Array b) {
   if (a.rank() == 0 || b.rank() == 0) call.fail("a scalar is no matrix");
   const bool row = a.rank() == 1, column = b.rank() == 1;
   if (row) a = a.reshaped({1, a.count()});
@@ -68,22 +79,11 @@ Array multiply_int32(const OpCall& call, Array a, Array b) {
   Array out(ElementType::kInt32, shape);
   if (out.count() == 0 || k == 0) return out;
   int32_t* c = out.mutable_as<int32_t>().data();
-  const auto one = [&](const int32_t* left, const int32_t* right) {
-    for (int64_t i = 0; i < m; ++i, c += n) {
-      for (int64_t l = 0; l < k; ++l) {
-        const auto factor = static_cast<uint32_t>(left[i * k + l]);
-        const int32_t* line = right + l * n;
-        for (int64_t j = 0; j < n; ++j) {  // unsigned: a sum over too much wraps
-          c[j] = static_cast<int32_t>(static_cast<uint32_t>(c[j]) +
-                                      factor * static_cast<uint32_t>(line[j]));
-        }
-      }
-    }
-  };
   walk.rows([&](const auto& at) {
-    for (int64_t i = 0; i < walk.inner_count(); ++i) {
-      one(a.as<int32_t>().data() + (at[0] + i * walk.inner_stride(0)) * m * k,
-          b.as<int32_t>().data() + (at[1] + i * walk.inner_stride(1)) * k * n);
+    for (int64_t i = 0; i < walk.inner_count(); ++i, c += m * n) {
+      multiply_exactly(a.as<float>().data() + (at[0] + i * walk.inner_stride(0)) * m * k,
+                       b.as<float>().data() + (at[1] + i * walk.inner_stride(1)) * k * n, c, m, k,
+                       n);
     }
   });
   return out;
@@ -125,13 +125,13 @@ Array turned(const OpCall& call, size_t index, const char* swap, const char* bat
 }  // namespace
 
 Arrays eval_matmul_integer(const OpCall& call) {
-  return {multiply_int32(call, centred(call, call.in(0), 2, true),
+  return {multiply_codes(call, centred(call, call.in(0), 2, true),
                          centred(call, call.in(1), 3, false))};
 }
 
 Arrays eval_qlinear_matmul(const OpCall& call) {
   const Array product =
-      multiply_int32(call, centred(call, call.in(0), 2, true), centred(call, call.in(3), 5, false));
+      multiply_codes(call, centred(call, call.in(0), 2, true), centred(call, call.in(3), 5, false));
   const float a_scale = one_float(call, 1);
   const float y_scale = one_float(call, 6);
   const Array scaled_product = scaled(call, product, a_scale / y_scale, 4, 8);
@@ -156,7 +156,7 @@ Arrays eval_qlinear_matmul(const OpCall& call) {
 
 Arrays eval_matmul_integer_to_float(const OpCall& call) {
   const Array product =
-      multiply_int32(call, centred(call, call.in(0), 4, true), centred(call, call.in(1), 5, false));
+      multiply_codes(call, centred(call, call.in(0), 4, true), centred(call, call.in(1), 5, false));
   return {scaled(call, product, one_float(call, 2), 3, 6)};
 }
 
@@ -165,7 +165,7 @@ Arrays eval_dynamic_quantize_matmul(const OpCall& call) {
   const Arrays quantised = eval_dynamic_quantize({call.node, x, {}});
   const Array* const a[] = {&quantised[0], &quantised[2]};
   const OpCall left{call.node, a, {}};
-  const Array product = multiply_int32(call, centred(left, quantised[0], 1, true),
+  const Array product = multiply_codes(call, centred(left, quantised[0], 1, true),
                                        centred(call, call.in(1), 3, false));
   return {scaled(call, product, quantised[1].as<float>()[0], 2, 4)};
 }

@@ -121,9 +121,11 @@ class Frame {
     for (const ir::TensorValueId id : node.inputs) {
       inputs.push_back(id == ir::kNoValue ? nullptr : &result(id));
     }
-    const OpCall call{node, inputs, [this](const TensorGraph& body, std::span<const Array> given) {
+    const OpCall call{node, inputs,
+                      [this](const TensorGraph& body, std::span<const Array> given) {
                         return run_body(body, given);
-                      }};
+                      },
+                      budget_.options.max_loop_trips};
     std::vector<Array> made = require_tensor_op(node).eval(call);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const ir::TensorValueId id = node.outputs[i];

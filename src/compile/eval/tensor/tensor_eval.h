@@ -27,6 +27,7 @@ struct OpCall {
   // run_tensor_graph, empty where a node is evaluated alone.
   std::function<std::vector<Array>(const TensorGraph& body, std::span<const Array> inputs)>
       run_body;
+  int64_t max_loop_trips = 100000;
 
   bool has(size_t index) const { return index < inputs.size() && inputs[index] != nullptr; }
   // Throws Error(kInvalidModel) naming the node when it is left out.
