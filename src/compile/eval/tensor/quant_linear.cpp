@@ -154,7 +154,11 @@ Arrays eval_quantize(const OpCall& call) {
   if (format != nullptr) {
     const bool saturate = call.node.i("saturate", 1) != 0;
     const auto to = out.mutable_as<uint8_t>();
-    for_each(map, [&](size_t i, size_t s) { to[i] = encode(*format, quotient(i, s), saturate); });
+    // Of four bits the standard adds the zero point, which makes 0 of -0; of eight it does not.
+    const bool adds = type == ElementType::kFloat4E2M1;
+    for_each(map, [&](size_t i, size_t s) {
+      to[i] = encode(*format, adds ? quotient(i, s) + zeros[s] : quotient(i, s), saturate);
+    });
     return {out};
   }
   visit_integer(type, [&]<class T>(T) {
