@@ -7,13 +7,17 @@
 namespace kvern::compile {
 namespace {
 
+constexpr int64_t kDefaultContextLength = 2048;
+
 passes::TokenFormOptions options_of(const import::ImportedModel& model,
                                     const TensorFormOptions& options) {
   passes::TokenFormOptions out;
   out.states = options.states;
   out.inputs = options.inputs;
   out.per_token_dynamic_quant = options.per_token_dynamic_quant;
-  out.context_length = options.max_context_length;
+  out.context_length = options.max_context_length > 0 ? options.max_context_length
+                       : model.max_context_length > 0 ? model.max_context_length
+                                                      : kDefaultContextLength;
   if (!model.config) return out;
   if (model.config->sliding_window > 0) {
     out.config["sliding_window"] = model.config->sliding_window;
@@ -47,7 +51,8 @@ std::optional<passes::TokenForm> convert_tensor_form(import::ImportedModel& mode
   model.hidden_size = form.hidden_size;
   model.num_layers = static_cast<int64_t>(form.layers.size());
   if (model.max_context_length == 0) {
-    const int64_t wanted = options.max_context_length > 0 ? options.max_context_length : 2048;
+    const int64_t wanted =
+        options.max_context_length > 0 ? options.max_context_length : kDefaultContextLength;
     model.max_context_length = form.capacity > 0 ? form.capacity : wanted;
     model.warnings.push_back(
         fmt::format("the file does not say for how many tokens the model was trained; the plan "

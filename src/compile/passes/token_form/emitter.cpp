@@ -106,6 +106,16 @@ ValueId Emitter::add(const ir::OpSchema& op, std::vector<ValueId> inputs, Attrs 
   return graph.add1(op, std::move(inputs), std::move(attrs), hint);
 }
 
+int32_t Emitter::scaled(int32_t base, float factor, const std::string& hint) {
+  if (factor == 1.0f) return base;
+  const auto [at, is_new] = scaled_.emplace(std::pair(base, factor), -1);
+  if (!is_new) return at->second;
+  const Base from = bases.at(static_cast<size_t>(base));
+  const ir::FactorAttrs by{factor};
+  const ValueId y = add(ops::kScale, {value_of(base)}, Attrs::of(by), hint);
+  return at->second = emitted(y, from.width, from.origin);
+}
+
 ValueId Emitter::ids() {
   if (!ids_.valid()) {
     ir::InputAttrs attrs;

@@ -70,6 +70,9 @@ class Emitter {
   // `hint` names it.
   int32_t pick(const Features& features, const std::string& hint);
 
+  // The base times one number.
+  int32_t scaled(int32_t base, float factor, const std::string& hint);
+
   ir::ValueId ids();
   ir::ValueId positions();
   // A value of one op, named after `hint`.
@@ -101,6 +104,7 @@ class Emitter {
   const ir::TensorModel& model_;
   ir::ValueId ids_, positions_;
   std::map<std::pair<int32_t, std::vector<int32_t>>, int32_t> picked_;
+  std::map<std::pair<int32_t, float>, int32_t> scaled_;
   std::map<std::string, ir::ValueId> weights_;  // by source and rows
   std::map<std::string, int32_t> sources_;      // by initializer
 };

@@ -63,7 +63,7 @@ TensorValueId find_ids(const TensorGraph& graph) {
                           names.empty() ? "none" : names));
 }
 
-InputPlan::Line scalar_line(const TensorValue& value, TensorValueId id,
+InputPlan::Line scalar_line(const TensorValue& value, TensorValueId id, InputPlan& plan,
                             const TokenFormOptions& options) {
   InputPlan::Line line{id, "scalar", "", {}};
   const auto declared = options.inputs.find(value.name);
@@ -71,6 +71,7 @@ InputPlan::Line scalar_line(const TensorValue& value, TensorValueId id,
     line.meaning = declared->second;
   } else if (contains(value.name, "use_cache")) {
     line.meaning = "1";
+    plan.has_branch = true;
   } else if (contains(value.name, "cumulative_length") || contains(value.name, "past_seq") ||
              contains(value.name, "past_length") || contains(value.name, "cache_length")) {
     line.meaning = "past";
@@ -137,7 +138,7 @@ InputPlan::Line line_of(const TensorGraph& graph, TensorValueId id, InputPlan& p
     return {id, rank == 4 ? "mask 4d" : "mask", "", value.dims};
   }
   if (ir::is_float(value.type) && rank >= 3) return past_line(value, id, plan);
-  if (rank <= 1) return scalar_line(value, id, options);
+  if (rank <= 1) return scalar_line(value, id, plan, options);
   throw Error(Code::kUnsupported,
               fmt::format("onnx: input {} is none that Kvern knows: ids, attention_mask, "
                           "position_ids, caches and lengths are; a model that reads anything else "
@@ -205,7 +206,8 @@ Array mask_2d(const Walk& walk, const InputPlan::Line& line, ElementType type, c
 // What a ready-made mask holds by its name: causal, or the window of config.json.
 Array mask_4d(const Walk& walk, const InputPlan::Line& line, const TensorValue& value,
               const World& w, int64_t capacity) {
-  const int64_t columns = dim_or(line.dims[3], capacity > 0 ? capacity : w.total());
+  const int64_t free = w.capacity > 0 ? w.capacity : w.total();
+  const int64_t columns = dim_or(line.dims[3], capacity > 0 ? capacity : free);
   int64_t window = 0;
   if (contains(value.name, "sliding")) {
     const auto found = walk.options.config.find("sliding_window");
@@ -255,6 +257,42 @@ Shape scalar_shape(const InputPlan::Line& /*line*/, const TensorValue& value) {
   return shape;
 }
 
+const ir::TensorNode* producer_of(const TensorGraph& graph, TensorValueId id) {
+  for (const ir::TensorNode& node : graph.nodes) {
+    if (std::find(node.outputs.begin(), node.outputs.end(), id) != node.outputs.end()) return &node;
+  }
+  return nullptr;
+}
+
+// Columns of the product that makes `id`; 0 where that is not seen in a few steps.
+int64_t width_of(const TensorGraph& graph, TensorValueId id) {
+  for (int step = 0; step < 4; ++step) {
+    const ir::TensorNode* node = producer_of(graph, id);
+    if (node == nullptr || node->inputs.empty()) return 0;
+    if (node->op == "MatMulNBits") return node->i("N", 0);
+    if (node->op == "MatMul" && node->has_input(1)) {
+      const auto weight = graph.constants.find(node->inputs[1]);
+      if (weight == graph.constants.end()) return 0;
+      return weight->second.rank() == 2 ? weight->second.shape()[1] : 0;
+    }
+    id = node->inputs[0];
+  }
+  return 0;
+}
+
+// GenAI leaves the size of a head free in its caches: the product before the op says it.
+int64_t head_dim_of(const TensorGraph& graph, TensorValueId past) {
+  for (const ir::TensorNode& node : graph.nodes) {
+    if (node.op != "GroupQueryAttention") continue;
+    if (std::find(node.inputs.begin(), node.inputs.end(), past) == node.inputs.end()) continue;
+    const int64_t heads = node.i("num_heads", 0), kv_heads = node.i("kv_num_heads", 0);
+    const int64_t all = node.has_input(1) ? heads : heads + 2 * kv_heads;
+    const int64_t width = width_of(graph, node.inputs[0]);
+    return all > 0 && width % all == 0 ? width / all : 0;
+  }
+  return 0;
+}
+
 Value bind_past(Walk& walk, const InputPlan::Line& line, const TensorValue& value,
                 const InputPlan& plan) {
   Base base;
@@ -270,7 +308,8 @@ Value bind_past(Walk& walk, const InputPlan::Line& line, const TensorValue& valu
       if (axis == line.batch_axis && line.dims[i].value < 0) {
         shape.push_back(w.batch);
       } else if (axis == line.length_axis) {
-        shape.push_back(plan.capacity > 0 && line.dims[i].value >= 0 ? line.dims[i].value : w.past);
+        const int64_t free = w.capacity > 0 ? w.capacity : w.past;
+        shape.push_back(line.dims[i].value >= 0 ? line.dims[i].value : free);
       } else if (line.dims[i].value >= 0) {
         shape.push_back(line.dims[i].value);
       } else {
@@ -314,8 +353,38 @@ InputPlan plan_inputs(const ir::TensorModel& model, const TokenFormOptions& opti
     plan.lines.push_back(line_of(model.graph, id, plan, options));
   }
   if (plan.grows) plan.capacity = 0;
+  for (const InputPlan::Line& line : plan.lines) {
+    plan.free_capacity = plan.free_capacity || (plan.grows && line.meaning == "past");
+  }
   return plan;
 }
+
+namespace {
+
+// Where the graph chooses by length, it chooses as at the plan's own context length.
+void add_deciding(const TokenFormOptions& options, int64_t batch, int64_t past, int64_t most,
+                  std::vector<World>& worlds) {
+  const int64_t total = options.context_length;
+  if (total < 8 || total > most) return;
+  const int64_t held = past > 0 ? total - 3 : 0;
+  worlds.push_back({batch, total - held, held, false});
+}
+
+std::vector<World> growing_worlds(const InputPlan& plan, const TokenFormOptions& options,
+                                  int64_t longest, int attempt) {
+  const int64_t batch = plan.batch > 0 ? plan.batch : 2;
+  const int64_t one = plan.batch > 0 ? plan.batch : 1;
+  if (attempt == kWorldAttempts - 1) return {{batch, 1, 4}, {one, 1, 5}, {one, 1, 9}};
+  std::vector<World> out = {{batch, 3, 4}, {one, 2, 9}};
+  if (attempt < kWorldAttempts - 2) out.push_back({one, 3, longest, false});
+  add_deciding(options, one, 1, 4200, out);
+  for (World& w : out) {
+    if (plan.free_capacity) w.capacity = w.total() + 5;
+  }
+  return out;
+}
+
+}  // namespace
 
 std::vector<World> worlds_for(const InputPlan& plan, const ir::TensorModel& model,
                               const TokenFormOptions& options, int attempt) {
@@ -333,6 +402,7 @@ std::vector<World> worlds_for(const InputPlan& plan, const ir::TensorModel& mode
   if (!plan.has_past) {
     out = {{batch, 5, 0}, {one, 7, 0}};
     if (attempt < 2) out.push_back({one, longest, 0, false});
+    add_deciding(options, one, 0, 1100, out);
     return out;
   }
   if (plan.capacity > 0) {
@@ -347,9 +417,7 @@ std::vector<World> worlds_for(const InputPlan& plan, const ir::TensorModel& mode
     if (attempt < 2) out.push_back({one, 3, room - 3, false});
     return out;
   }
-  out = {{batch, 3, 4}, {one, 2, 9}};
-  if (attempt < 2) out.push_back({one, 3, longest, false});
-  return out;
+  return growing_worlds(plan, options, longest, attempt);
 }
 
 void bind_inputs(Walk& walk, const InputPlan& plan, std::vector<Value>& values) {

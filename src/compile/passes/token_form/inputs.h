@@ -7,10 +7,12 @@ namespace kvern::passes::token_form {
 
 struct InputPlan {
   ir::TensorValueId ids = ir::kNoValue;
-  int64_t batch = 0;     // 0: any
-  int64_t capacity = 0;  // of a static cache
+  int64_t batch = 0;           // 0: any
+  int64_t capacity = 0;        // of a static cache
+  bool free_capacity = false;  // a static cache of any size: its fill is an input of its own
   bool has_past = false;
-  bool grows = false;  // a past of any length
+  bool has_branch = false;  // use_cache_branch
+  bool grows = false;       // a past of any length
   // For every input of the graph: "ids", "mask", "mask 4d", "positions", "past", "scalar".
   struct Line {
     ir::TensorValueId id;
@@ -29,7 +31,8 @@ InputPlan plan_inputs(const ir::TensorModel& model, const TokenFormOptions& opti
 // the longest that the constants of the graph ask for, higher ones shorter.
 std::vector<World> worlds_for(const InputPlan& plan, const ir::TensorModel& model,
                               const TokenFormOptions& options, int attempt);
-inline constexpr int kWorldAttempts = 3;
+// The last attempt has worlds of one new token: what an exporter traced so is right only so.
+inline constexpr int kWorldAttempts = 4;
 
 // The values of the graph's inputs in walk.worlds.
 void bind_inputs(Walk& walk, const InputPlan& plan, std::vector<Value>& values);

@@ -190,11 +190,7 @@ int32_t materialise(Walk& walk, const Features& features, const std::string& hin
                    walk.emit.literal(hint + ".factors", {width}, std::move(factors)), origin),
         width, origin);
   }
-  if (features.factor[0] == 1.0f) return picked;
-  const ir::FactorAttrs by{features.factor[0]};
-  return walk.emit.emitted(walk.emit.add(ir::ops::kScale, {walk.emit.value_of(picked)},
-                                         ir::Attrs::of(by), hint + "_scaled"),
-                           width, origin);
+  return walk.emit.scaled(picked, features.factor[0], hint + "_scaled");
 }
 
 std::shared_ptr<const View> as_view(Walk& walk, Value& value, std::string* why) {

@@ -29,6 +29,9 @@ Values rule_multi_head_attention(const RuleCall& call);
 Values rule_rotary(const RuleCall& call);
 
 // Parts that rules share.
+// What f(x) = scale * x is; x null for any other function.
+ScaledView scaled_view_of(const std::shared_ptr<const View>& x, const Expr& f);
+std::shared_ptr<const View> times_number(const View& x, double factor);
 // x over its last axis, normed; `x` becomes a view.
 Value make_norm(const RuleCall& call, const View& x, ir::ElementType type,
                 const std::vector<Shape>& shapes, bool layer_norm, double eps);

@@ -264,9 +264,10 @@ Value stat_value(const Value& like, Stat stat) {
   return out;
 }
 
-std::shared_ptr<const View> root_of(const Value& value) {
+ScaledView scaled_view(const Value& value) {
   const std::optional<OfView> of = of_view(value);
-  return of && of->f->op == Op::kX ? of->x : nullptr;
+  if (!of) return {};
+  return scaled_view_of(of->x, *of->f);
 }
 
 // x / sqrt(mean square + eps), (x - mean) / sqrt(variance + eps) and their parts.
@@ -299,26 +300,29 @@ std::optional<Value> stat_binary(const RuleCall& call, Op op, Value& a, Value& b
     out.form = Stat::Form::kInverseRoot;
     return stat_value(b, out);
   }
-  if (op == Op::kSub && sb != nullptr && sb->kind == Stat::Kind::kMean && root_of(a) == sb->x) {
+  if (op == Op::kSub && sb != nullptr && sb->kind == Stat::Kind::kMean &&
+      scaled_view(a) == ScaledView{sb->x, sb->scale}) {
     Value out = a;
-    out.detail = std::make_shared<const Centered>(Centered{sb->x, false});
+    out.detail = std::make_shared<const Centered>(Centered{sb->x, sb->scale, false});
     return out;
   }
   if (ca != nullptr && !ca->squared &&
       ((op == Op::kPow && number_b && *number_b == 2) ||
-       (op == Op::kMul && cb != nullptr && cb->x == ca->x))) {
+       (op == Op::kMul && cb != nullptr && cb->x == ca->x && cb->scale == ca->scale))) {
     Value out = a;
-    out.detail = std::make_shared<const Centered>(Centered{ca->x, true});
+    out.detail = std::make_shared<const Centered>(Centered{ca->x, ca->scale, true});
     return out;
   }
   const auto norm = [&](Value& x, const Centered* centered,
                         const Stat& stat) -> std::optional<Value> {
     const bool layer = stat.kind == Stat::Kind::kVariance;
-    if (layer && (centered == nullptr || centered->squared || centered->x != stat.x))
+    if (layer && (centered == nullptr || centered->squared || centered->x != stat.x ||
+                  centered->scale != stat.scale))
       return std::nullopt;
-    if (!layer && (stat.kind != Stat::Kind::kMeanSquare || root_of(x) != stat.x))
+    if (!layer &&
+        (stat.kind != Stat::Kind::kMeanSquare || scaled_view(x) != ScaledView{stat.x, stat.scale}))
       return std::nullopt;
-    return make_norm(call, *stat.x, x.type, shapes, layer, stat.eps);
+    return make_norm(call, *times_number(*stat.x, stat.scale), x.type, shapes, layer, stat.eps);
   };
   if (op == Op::kMul && sb != nullptr && sb->form == Stat::Form::kInverseRoot)
     return norm(a, ca, *sb);
@@ -385,7 +389,8 @@ Values rule_binary(const RuleCall& call) {
   const bool linear =
       a.view() != nullptr && b.view() != nullptr && (*op == Op::kAdd || *op == Op::kSub);
   if (fa->x == fb->x && !linear && a.shapes == b.shapes) {
-    return {func_value(a, std::move(shapes), fa->x, expr(*op, fa->f, fb->f))};
+    const bool same = scaled_view(a) == scaled_view(b) && scaled_view(a).x != nullptr;
+    return {func_value(a, std::move(shapes), fa->x, expr(*op, fa->f, same ? fa->f : fb->f))};
   }
   if (linear) {
     const double sign = *op == Op::kSub ? -1.0 : 1.0;

@@ -59,6 +59,25 @@ Value with_gamma(const RuleCall& call, Value normed, size_t gamma, size_t beta) 
 
 }  // namespace
 
+ScaledView scaled_view_of(const std::shared_ptr<const View>& x, const Expr& f) {
+  if (f.op == Expr::Op::kX) return {x, 1};
+  const bool scales =
+      f.op == Expr::Op::kMul && f.a->op == Expr::Op::kX && f.b->op == Expr::Op::kConst;
+  return scales ? ScaledView{x, f.b->value} : ScaledView{};
+}
+
+std::shared_ptr<const View> times_number(const View& x, double factor) {
+  auto out = std::make_shared<View>(x);
+  if (factor == 1) return out;
+  for (ir::Array& array : out->elements) {
+    for (Symbol& s : array.mutable_as<Symbol>()) {
+      s.factor[0] *= static_cast<float>(factor);
+      s.factor[1] *= static_cast<float>(factor);
+    }
+  }
+  return out;
+}
+
 Value make_norm(const RuleCall& call, const View& x, ir::ElementType type,
                 const std::vector<Shape>& shapes, bool layer_norm, double eps) {
   Walk& walk = call.walk;
@@ -169,18 +188,24 @@ Values rule_reduce_mean(const RuleCall& call) {
   Stat stat;
   if (const Centered* centered = x.get<Centered>(); centered != nullptr && centered->squared) {
     stat.x = centered->x;
+    stat.scale = centered->scale;
     stat.kind = Stat::Kind::kVariance;
   } else if (const Func* func = x.get<Func>()) {
     const Expr& f = *func->f;
-    const bool square = f.op == Expr::Op::kMul && f.a == f.b && f.a->op == Expr::Op::kX;
-    if (!square) return {opaque(call, "it takes a mean of a function of activations")};
-    stat.x = func->x;
+    const bool square = f.op == Expr::Op::kMul && f.a == f.b;
+    const ScaledView of = square ? scaled_view_of(func->x, *f.a) : ScaledView{};
+    if (of.x == nullptr) return {opaque(call, "it takes a mean of a function of activations")};
+    stat.x = of.x;
+    stat.scale = of.scale;
     stat.kind = Stat::Kind::kMeanSquare;
   } else {
     std::string why;
     stat.x = as_view(call.walk, x, &why);
     if (stat.x == nullptr) return {opaque(call, why)};
-    if (stat.x->root != nullptr) return {opaque(call, "it takes a mean of scaled activations")};
+    if (stat.x->root != nullptr) {
+      stat.scale = stat.x->factor;
+      stat.x = stat.x->root;
+    }
     stat.kind = Stat::Kind::kMean;
   }
   out.detail = std::make_shared<const Stat>(std::move(stat));

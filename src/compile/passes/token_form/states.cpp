@@ -25,16 +25,23 @@ std::string digits_of(const std::string& name) {
   return out;
 }
 
-bool says(const std::string& name, std::string_view word) {
-  return name.find(word) != std::string::npos;
+// "past_key_values.0.key": what comes last counts.
+bool says_key(const std::string& name) {
+  const size_t key = name.rfind("key"), value = name.rfind("value");
+  return key != std::string::npos && (value == std::string::npos || value < key);
+}
+bool says_value(const std::string& name) {
+  const size_t key = name.rfind("key"), value = name.rfind("value");
+  return value != std::string::npos && (key == std::string::npos || key < value) &&
+         name.find("key_value", value < 4 ? 0 : value - 4) == std::string::npos;
 }
 
 // Names that number layers or tell keys from values must not contradict the data flow.
 void check_names(const std::string& past, const std::string& present) {
   const std::string a = digits_of(past), b = digits_of(present);
   const bool numbers = !a.empty() && !b.empty() && a != b;
-  const bool kinds = (says(past, "key") && says(present, "value") && !says(present, "key_value")) ||
-                     (says(past, "value") && says(present, "key") && !says(past, "key_value"));
+  const bool kinds =
+      (says_key(past) && says_value(present)) || (says_value(past) && says_key(present));
   if (!numbers && !kinds) return;
   throw Error(
       Code::kUnsupported,

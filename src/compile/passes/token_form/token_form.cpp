@@ -54,8 +54,8 @@ void write_logits(tf::Walk& walk, tf::Value& value, const std::string& name) {
   }
   const int32_t base = tf::materialise(walk, rows->heads[0], "logits", name);
   walk.out.vocabulary_size = static_cast<int64_t>(rows->heads[0].index.size());
-  walk.emit.add(ir::ops::kOutput, {walk.emit.value_of(base)},
-                ir::Attrs::of(ir::OutputAttrs{"logits"}), "");
+  walk.emit.graph.add(ir::ops::kOutput, {walk.emit.value_of(base)},
+                      ir::Attrs::of(ir::OutputAttrs{"logits"}), "");
 }
 
 void write_slots(tf::Walk& walk) {
@@ -83,9 +83,10 @@ void write_slots(tf::Walk& walk) {
 }
 
 TokenForm convert(const ir::TensorModel& model, const TokenFormOptions& options,
-                  const tf::InputPlan& plan, int attempt) {
+                  const tf::InputPlan& plan, std::vector<tf::World> worlds) {
   tf::Walk walk(model, options);
-  walk.worlds = tf::worlds_for(plan, model, options, attempt);
+  walk.worlds = std::move(worlds);
+  walk.deciding = walk.worlds.size() - 1;
   for (const tf::World& w : walk.worlds) {
     walk.num_layout += w.layout ? 1 : 0;
     walk.out.worlds.push_back(
@@ -115,22 +116,67 @@ TokenForm convert(const ir::TensorModel& model, const TokenFormOptions& options,
   return std::move(walk.out);
 }
 
-}  // namespace
+// A decoder whose cached branch was traced with one new token: right for one, while its other
+// branch shows what several mean. Both must say the same of everything else.
+TokenForm convert_branches(const ir::TensorModel& model, const TokenFormOptions& options,
+                           const tf::InputPlan& plan) {
+  TokenForm one =
+      convert(model, options, plan, tf::worlds_for(plan, model, options, tf::kWorldAttempts - 1));
+  tf::InputPlan whole_plan = plan;
+  whole_plan.has_past = false;
+  for (tf::InputPlan::Line& line : whole_plan.lines) {
+    if (line.role == "scalar" && line.meaning == "1") line.meaning = "0";
+  }
+  const TokenForm whole =
+      convert(model, options, whole_plan, tf::worlds_for(whole_plan, model, options, 1));
+  if (ir::print(one.graph) != ir::print(whole.graph)) {
+    throw Error(Code::kUnsupported,
+                "onnx: the two branches of the decoder compute different things");
+  }
+  one.notes.push_back(
+      "the branch with a cache was traced with one new token and is right only for "
+      "one; the mask is that of the branch without");
+  for (size_t i = 0; i < one.layers.size(); ++i) {
+    one.layers[i].mask = whole.layers[i].mask;
+    one.layers[i].proven_length = whole.layers[i].proven_length;
+  }
+  return one;
+}
 
-TokenForm to_token_form(const ir::TensorModel& model, const TokenFormOptions& options) {
-  const tf::InputPlan plan = tf::plan_inputs(model, options);
+TokenForm convert_attempts(const ir::TensorModel& model, const TokenFormOptions& options,
+                           const tf::InputPlan& plan) {
   // A length beyond the file's own tables stops the evaluation, not the import: shorter worlds
   // follow. A reason that they give too is the model's.
   for (int attempt = 0;; ++attempt) {
     try {
-      return convert(model, options, plan, attempt);
+      return convert(model, options, plan, tf::worlds_for(plan, model, options, attempt));
     } catch (const InternalError&) {
       throw;
     } catch (const Error& error) {
       const bool evaluation =
           error.code() == Code::kInvalidModel || error.code() == Code::kOutOfMemory;
-      if (!evaluation || attempt + 1 >= tf::kWorldAttempts) throw;
+      if (!evaluation || attempt + 2 >= tf::kWorldAttempts) throw;
     }
+  }
+}
+
+}  // namespace
+
+TokenForm to_token_form(const ir::TensorModel& model, const TokenFormOptions& options) {
+  const tf::InputPlan plan = tf::plan_inputs(model, options);
+  try {
+    return convert_attempts(model, options, plan);
+  } catch (const InternalError&) {
+    throw;
+  } catch (const Error&) {
+    if (!plan.has_branch) throw;
+    try {
+      return convert_branches(model, options, plan);
+    } catch (const InternalError&) {
+      throw;
+    } catch (const Error&) {  // the first reason counts
+    }
+    throw;
   }
 }
 

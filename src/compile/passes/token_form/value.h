@@ -21,6 +21,7 @@ struct World {
   int64_t past = 0;
   // Elements are followed as symbols; otherwise only shapes and constants are.
   bool layout = true;
+  int64_t capacity = 0;  // rows of a static cache whose size the file leaves free; 0: it grows
   int64_t total() const { return past + tokens; }
 };
 
@@ -105,6 +106,7 @@ struct Stat {
   enum class Kind : uint8_t { kMean, kMeanSquare, kVariance };
   enum class Form : uint8_t { kRaw, kRoot, kInverseRoot };
   std::shared_ptr<const View> x;
+  double scale = 1;  // of x
   Kind kind = Kind::kMean;
   Form form = Form::kRaw;
   double eps = 0;
@@ -112,6 +114,7 @@ struct Stat {
 // x minus the mean of its row; squared where said.
 struct Centered {
   std::shared_ptr<const View> x;
+  double scale = 1;  // of x
   bool squared = false;
 };
 
@@ -126,6 +129,13 @@ struct Scores {
   std::vector<ir::Array> bias;
   bool normalised = false;
   bool is_nan_test = false;  // IsNaN(probabilities): nowhere true
+};
+
+// x times one number: what norms take means of.
+struct ScaledView {
+  std::shared_ptr<const View> x;
+  double scale = 1;
+  friend bool operator==(const ScaledView&, const ScaledView&) = default;
 };
 
 struct Opaque {

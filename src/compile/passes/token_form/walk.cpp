@@ -75,27 +75,54 @@ std::vector<Value> fold(const RuleCall& call) {
   return out;
 }
 
-// The branch that every world takes; -1 where they differ.
-int branch_of(Value& condition, size_t num_worlds) {
+void note_choice(const RuleCall& call) {
+  const World& w = call.walk.worlds[call.walk.deciding];
+  call.walk.out.notes.push_back(
+      fmt::format("{} chooses by length; the plan holds what it chooses at {} tokens",
+                  call.node.who(), w.total()));
+}
+
+// The branch that every world takes, or the deciding one.
+int branch_of(const RuleCall& call, Value& condition) {
+  const size_t num_worlds = call.walk.worlds.size();
   int taken = -1;
+  bool differs = false;
   for (size_t world = 0; world < num_worlds; ++world) {
     const int here = condition.known()->at(world).to_i64(1).at(0) != 0 ? 1 : 0;
-    if (world > 0 && here != taken) return -1;
+    differs = differs || (world > 0 && here != taken);
     taken = here;
   }
-  return taken;
+  if (!differs) return taken;
+  note_choice(call);
+  return condition.known()->at(call.walk.deciding).to_i64(1).at(0) != 0 ? 1 : 0;
+}
+
+// Where(one condition that differs by length, table, table): as the deciding world has it.
+std::optional<Value> choose_table(const RuleCall& call) {
+  if (!call.node.domain.empty() || call.node.op != "Where" || call.inputs.size() != 3) {
+    return std::nullopt;
+  }
+  Known* condition = call.in(0).known();
+  const auto is_table = [](Value& value) {
+    return value.known()->uniform() && ir::is_float(value.type) &&
+           num_elements(value.shapes[0]) > 1;
+  };
+  if (condition->uniform() || !is_table(call.in(1)) || !is_table(call.in(2))) return std::nullopt;
+  for (const Shape& shape : call.in(0).shapes) {
+    if (num_elements(shape) != 1) return std::nullopt;
+  }
+  if (call.in(1).shapes != call.in(2).shapes) return std::nullopt;
+  note_choice(call);
+  const bool first = condition->at(call.walk.deciding).to_i64(1).at(0) != 0;
+  return first ? call.in(1) : call.in(2);
 }
 
 std::vector<Value> run_branch(const RuleCall& call, std::vector<Value>& outer) {
-  const int taken =
-      call.in(0).known() == nullptr ? -1 : branch_of(call.in(0), call.walk.worlds.size());
-  if (taken < 0) {
-    return std::vector<Value>(
-        call.node.outputs.size(),
-        opaque(call,
-               "its condition is not the same for every length and batch, so that one plan "
-               "cannot hold both branches"));
+  if (call.in(0).known() == nullptr) {
+    return std::vector<Value>(call.node.outputs.size(),
+                              opaque(call, "its condition depends on activations"));
   }
+  const int taken = branch_of(call, call.in(0));
   const auto body = call.node.graph(taken == 1 ? "then_branch" : "else_branch");
   if (body == nullptr) return {opaque(call, "it lacks a branch")};
   std::vector<Value> values(body->values.size(), opaque("not computed"));
@@ -149,6 +176,7 @@ std::vector<Value> apply(Walk& walk, const RuleCall& call, std::vector<Value>& v
   }
   if (all_known(call)) {
     eval::require_tensor_op(node);
+    if (std::optional<Value> chosen = choose_table(call)) return {std::move(*chosen)};
     return fold(call);
   }
   if (const Value* problem = first_opaque(call)) {

@@ -44,6 +44,8 @@ struct Walk {
   const TokenFormOptions& options;
   std::vector<World> worlds;  // layout worlds first
   size_t num_layout = 0;
+  // The world that decides where the graph chooses tables by length.
+  size_t deciding = 0;
   Emitter emit;
   TokenForm out;
   std::vector<Product> products;
