@@ -1,5 +1,5 @@
 """The twenty-odd exports that are committed: made with hidden size 32, then copied with what no
-importer reads taken off (dynamo's five metadata strings a node are two fifths of its files; doc strings;
+importer reads taken off (five metadata strings a node are two fifths of dynamo files; doc strings;
 TorchScript's names of scopes stay, they are the node names).
 
     python onnx_zoo_commit.py .cache/zoo32 tests/golden/onnx              in the venv of `now`
@@ -12,7 +12,8 @@ import shutil
 import sys
 
 # Chosen for breadth of patterns: cache by Concat, none, two decoders under If, ScatterND, the
-# contrib operators; masks, rotations, norms and positions of each family; weights in three quantised forms.
+# contrib operators; masks, rotations, norms and positions of each family; three
+# quantised forms of weights.
 CHOSEN = {
     "opt_past": ("llama_gqa", "bloom", "falcon", "opt", "phi3"),
     "opt_nocache": ("llama_mha",),

@@ -1,5 +1,6 @@
 """The tiny models of the ONNX zoo: their configurations as published checkpoints write them (so
-that transformers 4.45 to 5.24 read the same folder), seeded weights, and what transformers answers."""
+that transformers 4.45 to 5.24 read the same folder), seeded weights, and what transformers
+answers."""
 
 import json
 import math

@@ -1,6 +1,6 @@
-"""Two graphs no exporter writes yet: Llama with the standard's own cache operators. `past`: Attention
-with past_key and past_value (opset 23). `scatter`: TensorScatter into a cache of fixed capacity, then
-Attention under a mask made of positions (opset 24)."""
+"""Two graphs no exporter writes yet: Llama with the standard's own cache operators.
+`past`: Attention with past_key and past_value (opset 23). `scatter`: TensorScatter into a cache of
+fixed capacity, then Attention under a mask made of positions (opset 24)."""
 
 import numpy as np
 from onnx import TensorProto, checker, helper, numpy_helper, save

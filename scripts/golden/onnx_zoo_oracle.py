@@ -33,7 +33,7 @@ def _fixed(dim):
 class Driver:
     """Feeds one sequence; `step(ids)` returns the logits of the last token."""
 
-    def __init__(self, session, window):
+    def __init__(self, session, window, all_sliding):
         self.session, self.window = session, window
         self.inputs = {node.name: node for node in session.get_inputs()}
         self.outputs = [node.name for node in session.get_outputs()]
@@ -45,6 +45,10 @@ class Driver:
                     self.pairs[name] = present.format(*match.groups())
         self.carried = {name: "output." + match.group(1) for name in self.inputs
                         if (match := _CARRIED.match(name))}
+        # A mask of four dimensions is the caller's to make; the file does not know the window.
+        self.windowed = [name for name, node in self.inputs.items()
+                         if name.startswith("attention_mask") and len(node.shape) == 4
+                         and (all_sliding or "sliding" in name)]
         self.static = bool({"cache_length", "write_indices"} & set(self.inputs)) or any(
             name.endswith("cumulative_length") for name in self.carried)
         self.reset()
@@ -80,7 +84,7 @@ class Driver:
         rows = next(iter(self.state.values())).shape[2]
         query, key = np.arange(past, total)[:, None], np.arange(rows)[None]
         mask = key <= query
-        if "sliding" in name:
+        if name in self.windowed:
             mask &= key > query - self.window
         if _DTYPES[node.type] == np.float32:  # eager attention takes it added to the scores
             mask = np.where(mask, np.float32(0), np.finfo(np.float32).min)
@@ -168,7 +172,8 @@ def answer(folder, checkpoint, record):
         session = _session(source, level)
         if source != path:
             source.unlink()
-        driver = Driver(session, config.get("sliding_window") or 0)
+        window = config.get("sliding_window") or 0
+        driver = Driver(session, window, window and config["model_type"] in ("mistral", "phi3"))
         if config.get("head_dim") is None:
             hidden = config.get("hidden_size") or config["n_embd"]
             driver.head_dim = hidden // (config.get("num_attention_heads") or config["n_head"])
@@ -178,6 +183,7 @@ def answer(folder, checkpoint, record):
             "inputs": [name for name in driver.inputs
                        if name not in driver.pairs and name not in driver.carried],
             "pairs": driver.pairs, "carried": driver.carried,
+            "masks_fed_with_window": {name: window for name in driver.windowed},
         }
         result["prompts"] = [_answer(driver, prompt) for prompt in onnx_zoo_models.PROMPTS]
         result["ort"] = "runs"
