@@ -70,7 +70,7 @@ std::string op_of(const ir::TensorGraph& graph) {
   if (graph.nodes.empty()) return "Constant";  // what the reader made of the only node
   if (graph.nodes.size() > 1) return "graphs";
   const ir::TensorNode& node = graph.nodes.front();
-  return node.domain.empty() ? node.op : node.domain + "." + node.op;
+  return node.domain.empty() ? node.op : fmt::format("{}.{}", node.domain, node.op);
 }
 
 std::string difference(const Array& got, const Array& wanted) {

@@ -35,7 +35,7 @@ std::map<std::string, std::string> not_passed_list() {
 // The first op that the table does not have, also in bodies.
 std::optional<std::string> unknown_op(const ir::TensorGraph& graph) {
   for (const ir::TensorNode& node : graph.nodes) {
-    if (eval::find_tensor_op(node) == nullptr) return node.domain + "." + node.op;
+    if (eval::find_tensor_op(node) == nullptr) return fmt::format("{}.{}", node.domain, node.op);
     for (const auto& [name, attr] : node.attrs) {
       const auto* body = std::get_if<std::shared_ptr<const ir::TensorGraph>>(&attr);
       if (body == nullptr) continue;

@@ -1,4 +1,6 @@
 // Gathering and scattering: hostile indices are refused, negative ones count from the end.
+#include <fmt/format.h>
+
 #include "tests/compile/eval/tensor_op.h"
 
 namespace kvern::eval {
@@ -11,7 +13,7 @@ constexpr int64_t kFar = int64_t{1} << 62;
 
 TEST(TensorIndices, OutsideIsRefusedEverywhere) {
   for (const int64_t index : {int64_t{2}, int64_t{-3}, kFar, -kFar}) {
-    const std::string words = "index " + std::to_string(index) + " is outside of a dim of 2";
+    const std::string words = fmt::format("index {} is outside of a dim of 2", index);
     expect_refused({"Gather"}, {kX, i64({1}, {index})}, Code::kInvalidModel, words);
     expect_refused({"GatherElements"}, {kX, i64({1, 1}, {index})}, Code::kInvalidModel, words);
     expect_refused({"GatherND"}, {kX, i64({1, 1}, {index})}, Code::kInvalidModel, words);

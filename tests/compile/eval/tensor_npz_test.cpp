@@ -1,4 +1,5 @@
 // .npz files: what numpy wrote, what we write, and what is damaged.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstring>

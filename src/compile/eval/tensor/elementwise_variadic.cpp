@@ -71,7 +71,10 @@ Arrays eval_clip(const OpCall& call) {
         }
         return value.as<T>()[0];
       }
-      return call.node.has(attr) ? static_cast<T>(call.node.f(attr, 0)) : otherwise;
+      if constexpr (std::is_floating_point_v<T>) {
+        if (call.node.has(attr)) return static_cast<T>(call.node.f(attr, 0));
+      }
+      return otherwise;
     };
     const T low = bound(1, "min", std::numeric_limits<T>::lowest());
     const T high = bound(2, "max", std::numeric_limits<T>::max());

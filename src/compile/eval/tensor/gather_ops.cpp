@@ -28,7 +28,7 @@ int64_t checked_index(const OpCall& call, int64_t index, int64_t dim) {
 
 int64_t product_of(const Shape& shape, size_t begin, size_t end) {
   int64_t out = 1;
-  for (size_t d = begin; d < end; ++d) out *= shape[d];
+  for (size_t d = begin; d < end; ++d) out = wrapped_product(out, shape[d]);
   return out;
 }
 

@@ -79,7 +79,8 @@ Arrays eval_concat(const OpCall& call) {
                             ir::element_type_name(x.type()), to_string(x.shape()),
                             ir::element_type_name(first.type()), to_string(first.shape()), axis));
     }
-    shape[axis] += x.shape()[axis];
+    // Two dims below 2^62 have a sum; the Array refuses what is too large.
+    shape[axis] = std::min(shape[axis] + x.shape()[axis], int64_t{1} << 62);
   }
   Array out(first.type(), shape);
   const Strides strides = dense_strides(shape);

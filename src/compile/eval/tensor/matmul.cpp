@@ -80,31 +80,33 @@ Arrays eval_matmul(const OpCall& call) {
   if (column) b = b.reshaped({b.count(), 1});
   Sizes s{a.shape()[a.shape().size() - 2], b.shape().back(), a.shape().back()};
   if (b.shape()[b.shape().size() - 2] != s.k) refuse_shapes(call);
-  const Array batches_a(ElementType::kBool, Shape(a.shape().begin(), a.shape().end() - 2));
-  const Array batches_b(ElementType::kBool, Shape(b.shape().begin(), b.shape().end() - 2));
-  const Array* both[] = {&batches_a, &batches_b};
-  Shape shape = broadcast_shape(call, both);
-  Strides ba = broadcast_strides(batches_a.shape(), shape);
-  Strides bb = broadcast_strides(batches_b.shape(), shape);
-  for (int64_t& stride : ba) stride *= s.m * s.k;
-  for (int64_t& stride : bb) stride *= s.k * s.n;
+  const Shape batches_a(a.shape().begin(), a.shape().end() - 2);
+  const Shape batches_b(b.shape().begin(), b.shape().end() - 2);
+  const Shape* both[] = {&batches_a, &batches_b};
+  const Shape batches = broadcast_shape(call, both);
+  Shape shape = batches;
+  if (!row) shape.push_back(s.m);
+  if (!column) shape.push_back(s.n);
+  Array out(a.type(), shape);
+  if (out.count() == 0) return {narrowed(out, type)};
   std::vector<std::pair<int64_t, int64_t>> offsets;
-  const bool one_b = batches_b.count() == 1 && batches_a.shape() == shape;
-  if (one_b) {  // one tall matrix: weights are read once
-    s.m *= batches_a.count();
+  if (num_elements(batches_b) == 1 && batches_a == batches) {
+    // One tall matrix: weights are read once.
+    s.m *= num_elements(batches_a);
     offsets.emplace_back(0, 0);
   } else {
-    const Walk walk(shape, {ba, bb});
+    Strides ba = broadcast_strides(batches_a, batches);
+    Strides bb = broadcast_strides(batches_b, batches);
+    for (int64_t& stride : ba) stride *= s.m * s.k;
+    for (int64_t& stride : bb) stride *= s.k * s.n;
+    const Walk walk(batches, {ba, bb});
     walk.rows([&](const auto& o) {
       for (int64_t i = 0; i < walk.inner_count(); ++i) {
         offsets.emplace_back(o[0] + i * walk.inner_stride(0), o[1] + i * walk.inner_stride(1));
       }
     });
   }
-  if (!row) shape.push_back(a.shape()[a.shape().size() - 2]);
-  if (!column) shape.push_back(s.n);
-  Array out(a.type(), shape);
-  if (out.count() > 0) multiply_all(call, a, {s.k, 1}, b, {s.n, 1}, offsets, s, &out);
+  multiply_all(call, a, {s.k, 1}, b, {s.n, 1}, offsets, s, &out);
   return {narrowed(out, type)};
 }
 

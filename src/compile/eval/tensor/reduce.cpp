@@ -154,7 +154,7 @@ Arrays eval_reduce(const OpCall& call) {
   for (size_t d = 0; d < gone.size(); ++d) {
     if (!gone[d]) continue;
     perm.push_back(static_cast<int64_t>(d));
-    count *= x.shape()[d];
+    count = wrapped_product(count, x.shape()[d]);
   }
   Array rows = widened(x);
   if (!std::is_sorted(perm.begin(), perm.end())) rows = transposed(rows, perm);

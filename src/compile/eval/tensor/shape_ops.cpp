@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "compile/eval/tensor/element.h"
 #include "compile/eval/tensor/eval_ops.h"
+#include "compile/eval/tensor/strided.h"
 
 namespace kvern::eval {
 namespace {
@@ -17,7 +18,7 @@ std::vector<int64_t> axes_of(const OpCall& call) {
 
 int64_t product(Shape::const_iterator begin, Shape::const_iterator end) {
   int64_t out = 1;
-  for (auto it = begin; it != end; ++it) out *= *it;
+  for (auto it = begin; it != end; ++it) out = wrapped_product(out, *it);
   return out;
 }
 

@@ -16,7 +16,7 @@ Strides dense_strides(const Shape& shape) {
   int64_t stride = 1;
   for (size_t d = shape.size(); d-- > 0;) {
     out[d] = stride;
-    stride *= std::max<int64_t>(shape[d], 1);
+    stride = wrapped_product(stride, std::max<int64_t>(shape[d], 1));
   }
   return out;
 }
@@ -28,10 +28,10 @@ Walk::Walk(const Shape& shape, std::vector<Strides> strides) : strides_(strides.
     if (shape[d] == 1) continue;
     bool joins = !dims_.empty();
     for (size_t o = 0; o < strides.size() && joins; ++o) {
-      joins = strides_[o].back() == strides[o][d] * shape[d];
+      joins = strides_[o].back() == wrapped_product(strides[o][d], shape[d]);
     }
     if (joins) {
-      dims_.back() *= shape[d];
+      dims_.back() = wrapped_product(dims_.back(), shape[d]);
     } else {
       dims_.push_back(shape[d]);
     }
@@ -49,26 +49,31 @@ Walk::Walk(const Shape& shape, std::vector<Strides> strides) : strides_(strides.
   }
 }
 
-Shape broadcast_shape(const OpCall& call, std::span<const Array* const> arrays) {
+Shape broadcast_shape(const OpCall& call, std::span<const Shape* const> shapes) {
   Shape out;
-  for (const Array* array : arrays) {
-    const Shape& shape = array->shape();
-    if (shape.size() > out.size()) out.insert(out.begin(), shape.size() - out.size(), 1);
-    const size_t skipped = out.size() - shape.size();
-    for (size_t d = 0; d < shape.size(); ++d) {
+  for (const Shape* shape : shapes) {
+    if (shape->size() > out.size()) out.insert(out.begin(), shape->size() - out.size(), 1);
+    const size_t skipped = out.size() - shape->size();
+    for (size_t d = 0; d < shape->size(); ++d) {
       int64_t& dim = out[skipped + d];
-      if (shape[d] == dim || shape[d] == 1) continue;
+      if ((*shape)[d] == dim || (*shape)[d] == 1) continue;
       if (dim != 1) {
-        std::string shapes;
-        for (const Array* each : arrays) {
-          shapes += (shapes.empty() ? "" : " and ") + to_string(each->shape());
+        std::string names;
+        for (const Shape* each : shapes) {
+          names += fmt::format("{}{}", names.empty() ? "" : " and ", to_string(*each));
         }
-        call.fail(fmt::format("shapes {} do not broadcast", shapes));
+        call.fail(fmt::format("shapes {} do not broadcast", names));
       }
-      dim = shape[d];
+      dim = (*shape)[d];
     }
   }
   return out;
+}
+
+Shape broadcast_shape(const OpCall& call, std::span<const Array* const> arrays) {
+  std::vector<const Shape*> shapes;
+  for (const Array* array : arrays) shapes.push_back(&array->shape());
+  return broadcast_shape(call, shapes);
 }
 
 Strides broadcast_strides(const Shape& from, const Shape& to) {

@@ -12,6 +12,11 @@ namespace kvern::eval {
 
 using Strides = std::vector<int64_t>;  // in elements; may be 0 or negative
 
+// a * b modulo 2^64: an array without elements may have dims whose product does not exist.
+inline int64_t wrapped_product(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
+
 // Row-major strides of a dense array.
 Strides dense_strides(const Shape& shape);
 
@@ -54,6 +59,7 @@ class Walk {
 };
 
 // The shape that ONNX's (numpy's) broadcasting gives. Throws naming the node.
+Shape broadcast_shape(const OpCall& call, std::span<const Shape* const> shapes);
 Shape broadcast_shape(const OpCall& call, std::span<const Array* const> arrays);
 // Strides of `from` as seen by an array of shape `to`, right-aligned: 0 where it repeats.
 Strides broadcast_strides(const Shape& from, const Shape& to);

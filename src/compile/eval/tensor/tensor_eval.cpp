@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <unordered_map>
+
 #include "kvern/error.h"
 
 namespace kvern::eval {
@@ -46,11 +48,17 @@ void OpCall::unsupported(const std::string& problem) const {
 }
 
 const TensorOp* find_tensor_op(const TensorNode& node) {
+  static const auto by_name = [] {
+    std::unordered_multimap<std::string_view, const TensorOp*> out;
+    for (const TensorOp& op : all_tensor_ops()) out.emplace(op.op, &op);
+    return out;
+  }();
   const TensorOp* found = nullptr;
-  for (const TensorOp& op : all_tensor_ops()) {
-    if (node.opset < op.since || node.opset > op.until) continue;
-    if (node.op != op.op || node.domain != op.domain) continue;
-    if (found == nullptr || op.since >= found->since) found = &op;
+  const auto [begin, end] = by_name.equal_range(node.op);
+  for (auto it = begin; it != end; ++it) {
+    const TensorOp* op = it->second;
+    if (node.opset < op->since || node.opset > op->until || node.domain != op->domain) continue;
+    if (found == nullptr || op->since >= found->since) found = op;
   }
   return found;
 }
