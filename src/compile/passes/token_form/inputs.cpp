@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
+#include "compile/passes/token_form/feeds.h"
 #include "kvern/error.h"
 
 namespace kvern::passes::token_form {
@@ -19,24 +19,6 @@ using ir::TensorValueId;
 
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
-}
-
-// Exporters write fixed sizes as names too: "16".
-TensorDim resolved(const TensorDim& dim) {
-  if (dim.value >= 0 || dim.name.empty() || dim.name.size() > 9) return dim;
-  const bool digits = std::all_of(dim.name.begin(), dim.name.end(),
-                                  [](unsigned char c) { return std::isdigit(c) != 0; });
-  if (!digits) return dim;
-  return {std::stoll(dim.name), dim.name};
-}
-
-std::string shown(const TensorValue& value) {
-  std::string dims;
-  for (const TensorDim& dim : value.dims) {
-    if (!dims.empty()) dims += ", ";
-    dims += dim.value >= 0 ? std::to_string(dim.value) : dim.name.empty() ? "?" : dim.name;
-  }
-  return fmt::format("'{}' ({} [{}])", value.name, ir::element_type_name(value.type), dims);
 }
 
 // The input that chooses rows of a matrix of floats: by name, else the first one of that use.
@@ -166,135 +148,7 @@ void note_integers(const TensorGraph& graph, std::vector<int64_t>& out) {
   }
 }
 
-int64_t dim_or(const TensorDim& dim, int64_t otherwise) {
-  return dim.value >= 0 ? dim.value : otherwise;
-}
-
-Array ids_like(ElementType type, Shape shape, const std::vector<int64_t>& values) {
-  Array out(type, std::move(shape));
-  for (int64_t i = 0; i < out.count(); ++i) {
-    const int64_t v = values[static_cast<size_t>(i) % values.size()];
-    switch (type) {
-      case ElementType::kInt32:
-        out.mutable_as<int32_t>()[static_cast<size_t>(i)] = static_cast<int32_t>(v);
-        break;
-      case ElementType::kBool:
-        out.mutable_as<uint8_t>()[static_cast<size_t>(i)] = v != 0 ? 1 : 0;
-        break;
-      case ElementType::kFloat:
-        out.mutable_as<float>()[static_cast<size_t>(i)] = static_cast<float>(v);
-        break;
-      case ElementType::kInt64:
-        out.mutable_as<int64_t>()[static_cast<size_t>(i)] = v;
-        break;
-      default:
-        throw Error(Code::kUnsupported, fmt::format("onnx: an input of {} is not supported here",
-                                                    ir::element_type_name(type)));
-    }
-  }
-  return out;
-}
-
-Array mask_2d(const Walk& walk, const InputPlan::Line& line, ElementType type, const World& w) {
-  const int64_t columns = line.dims.size() > 1 ? dim_or(line.dims[1], w.total()) : w.total();
-  std::vector<int64_t> row(static_cast<size_t>(columns), 0);
-  std::fill(row.begin(), row.begin() + std::min(columns, w.total()), 1);
-  static_cast<void>(walk);
-  return ids_like(type, {w.batch, columns}, row);
-}
-
-// What a ready-made mask holds by its name: causal, or the window of config.json.
-Array mask_4d(const Walk& walk, const InputPlan::Line& line, const TensorValue& value,
-              const World& w, int64_t capacity) {
-  const int64_t free = w.capacity > 0 ? w.capacity : w.total();
-  const int64_t columns = dim_or(line.dims[3], capacity > 0 ? capacity : free);
-  int64_t window = 0;
-  if (contains(value.name, "sliding")) {
-    const auto found = walk.options.config.find("sliding_window");
-    if (found == walk.options.config.end()) {
-      throw Error(Code::kUnsupported,
-                  fmt::format("onnx: input {} is a windowed mask, and no config.json beside the "
-                              "model says how wide (sliding_window)",
-                              shown(value)));
-    }
-    window = found->second;
-  }
-  Array out(value.type, {w.batch, dim_or(line.dims[1], 1), w.tokens, columns});
-  const bool is_bool = value.type == ElementType::kBool;
-  for (int64_t i = 0; i < out.count(); ++i) {
-    const int64_t key = i % columns, query = w.past + i / columns % w.tokens;
-    const bool seen = key <= query && (window == 0 || key > query - window);
-    if (is_bool) {
-      out.mutable_as<uint8_t>()[static_cast<size_t>(i)] = seen ? 1 : 0;
-    } else {
-      out.mutable_as<float>()[static_cast<size_t>(i)] = seen ? 0.0f : -3.4e38f;
-    }
-  }
-  return out;
-}
-
-std::vector<int64_t> positions(const World& w) {
-  std::vector<int64_t> out;
-  for (int64_t s = 0; s < w.tokens; ++s) out.push_back(w.past + s);
-  return out;
-}
-
-int64_t meaning(const std::string& text, const World& w) {
-  if (text == "past") return w.past;
-  if (text == "total") return w.total();
-  if (text == "tokens") return w.tokens;
-  try {
-    return std::stoll(text);
-  } catch (const std::exception&) {
-    throw Error(Code::kInvalidArgument,
-                fmt::format("--input …={}: past, total, tokens or a number are wanted", text));
-  }
-}
-
-Shape scalar_shape(const InputPlan::Line& /*line*/, const TensorValue& value) {
-  Shape shape;
-  for (const TensorDim& dim : value.dims) shape.push_back(dim_or(resolved(dim), 1));
-  return shape;
-}
-
-const ir::TensorNode* producer_of(const TensorGraph& graph, TensorValueId id) {
-  for (const ir::TensorNode& node : graph.nodes) {
-    if (std::find(node.outputs.begin(), node.outputs.end(), id) != node.outputs.end()) return &node;
-  }
-  return nullptr;
-}
-
-// Columns of the product that makes `id`; 0 where that is not seen in a few steps.
-int64_t width_of(const TensorGraph& graph, TensorValueId id) {
-  for (int step = 0; step < 4; ++step) {
-    const ir::TensorNode* node = producer_of(graph, id);
-    if (node == nullptr || node->inputs.empty()) return 0;
-    if (node->op == "MatMulNBits") return node->i("N", 0);
-    if (node->op == "MatMul" && node->has_input(1)) {
-      const auto weight = graph.constants.find(node->inputs[1]);
-      if (weight == graph.constants.end()) return 0;
-      return weight->second.rank() == 2 ? weight->second.shape()[1] : 0;
-    }
-    id = node->inputs[0];
-  }
-  return 0;
-}
-
-// GenAI leaves the size of a head free in its caches: the product before the op says it.
-int64_t head_dim_of(const TensorGraph& graph, TensorValueId past) {
-  for (const ir::TensorNode& node : graph.nodes) {
-    if (node.op != "GroupQueryAttention") continue;
-    if (std::find(node.inputs.begin(), node.inputs.end(), past) == node.inputs.end()) continue;
-    const int64_t heads = node.i("num_heads", 0), kv_heads = node.i("kv_num_heads", 0);
-    const int64_t all = node.has_input(1) ? heads : heads + 2 * kv_heads;
-    const int64_t width = width_of(graph, node.inputs[0]);
-    return all > 0 && width % all == 0 ? width / all : 0;
-  }
-  return 0;
-}
-
-Value bind_past(Walk& walk, const InputPlan::Line& line, const TensorValue& value,
-                const InputPlan& plan) {
+Value bind_past(Walk& walk, const InputPlan::Line& line, const TensorValue& value) {
   Base base;
   base.kind = Base::Kind::kPast;
   base.past_input = line.id;
@@ -302,23 +156,7 @@ Value bind_past(Walk& walk, const InputPlan::Line& line, const TensorValue& valu
   base.batch_axis = line.batch_axis;
   base.length_axis = line.length_axis;
   for (const World& w : walk.worlds) {
-    Shape shape;
-    for (size_t i = 0; i < line.dims.size(); ++i) {
-      const auto axis = static_cast<int64_t>(i);
-      if (axis == line.batch_axis && line.dims[i].value < 0) {
-        shape.push_back(w.batch);
-      } else if (axis == line.length_axis) {
-        const int64_t free = w.capacity > 0 ? w.capacity : w.past;
-        shape.push_back(line.dims[i].value >= 0 ? line.dims[i].value : free);
-      } else if (line.dims[i].value >= 0) {
-        shape.push_back(line.dims[i].value);
-      } else {
-        throw Error(
-            Code::kUnsupported,
-            fmt::format("onnx: the cache {} has free dims besides batch and length", shown(value)));
-      }
-    }
-    base.past_shapes.push_back(std::move(shape));
+    base.past_shapes.push_back(past_shape(walk.model.graph, line, w));
   }
   const std::vector<Shape> shapes = base.past_shapes;
   const int32_t id = walk.emit.add_base(std::move(base));
@@ -431,24 +269,12 @@ void bind_inputs(Walk& walk, const InputPlan& plan, std::vector<Value>& values) 
       continue;
     }
     if (line.role == "past") {
-      to = bind_past(walk, line, value, plan);
+      to = bind_past(walk, line, value);
       continue;
     }
     std::vector<Array> arrays;
     for (const World& w : walk.worlds) {
-      if (line.role == "mask") {
-        arrays.push_back(mask_2d(walk, line, value.type, w));
-      } else if (line.role == "mask 4d") {
-        arrays.push_back(mask_4d(walk, line, value, w, plan.capacity));
-      } else if (line.role == "positions") {
-        Shape shape = {w.batch, w.tokens};
-        if (line.dims.size() == 1) shape = {w.tokens};
-        if (line.dims.size() == 2) shape[0] = dim_or(line.dims[0], w.batch);
-        arrays.push_back(ids_like(value.type, shape, positions(w)));
-      } else {
-        arrays.push_back(
-            ids_like(value.type, scalar_shape(line, value), {meaning(line.meaning, w)}));
-      }
+      arrays.push_back(input_array(walk.model.graph, plan, line, walk.options, w));
     }
     if (line.role == "mask") walk.out.mask_input = value.name;
     if (line.role == "positions") walk.out.positions_input = value.name;
