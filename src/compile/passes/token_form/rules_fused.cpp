@@ -340,6 +340,11 @@ Values rule_attention(const RuleCall& call) {
   const int64_t left = node.i("left_window_size", -1);
   if (left >= 0) parts.rule.window = left + 1;
   if (call.has(3)) parts.mask = &call.in(3);
+  if (call.has(3) && call.in(3).shapes.size() > 0 && call.in(3).shapes[0].size() > 4) {
+    return outputs(call, {opaque(call, fmt::format("its attn_mask has rank {}; ranks 1 to 4 are "
+                                                   "defined",
+                                                   call.in(3).shapes[0].size()))});
+  }
   if (call.has(6)) {
     if (call.in(6).known() == nullptr)
       return outputs(call, {opaque(call, "lengths of keys depend on activations")});
