@@ -116,7 +116,13 @@ InputPlan::Line line_of(const TensorGraph& graph, TensorValueId id, InputPlan& p
     return {id, "ids", "", value.dims};
   }
   if (contains(value.name, "position")) return {id, "positions", "", value.dims};
-  if (contains(value.name, "mask")) {
+  if (contains(value.name, "mask") && rank >= 2) {
+    if (rank == 3 || rank > 4) {
+      throw Error(Code::kUnsupported,
+                  fmt::format("onnx: the mask {} has rank {}; [batch, total length] and [batch, "
+                              "heads, length, total length] are known",
+                              shown(value), rank));
+    }
     return {id, rank == 4 ? "mask 4d" : "mask", "", value.dims};
   }
   if (ir::is_float(value.type) && rank >= 3) return past_line(value, id, plan);

@@ -1,0 +1,48 @@
+// Every tests/token_form/*.txt: what is found, the token form, equal numbers; or the refusal.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+
+#include "kvern/error.h"
+#include "tests/compile/passes/token_form_case.h"
+
+namespace kvern::passes {
+namespace {
+
+class TokenFormCases : public ::testing::TestWithParam<std::string> {};
+
+void expect_refusal(const TokenFormCase& at) {
+  try {
+    const TokenForm form = to_token_form(at.model, at.options);
+    ADD_FAILURE() << "it was converted:\n" << found_text(form) << token_text(form.graph);
+  } catch (const InternalError& error) {
+    ADD_FAILURE() << "our own bug: " << error.what();
+  } catch (const Error& error) {
+    for (const std::string& part : at.refused) {
+      EXPECT_THAT(error.what(), ::testing::HasSubstr(part));
+    }
+  }
+}
+
+TEST_P(TokenFormCases, IsConvertedOrRefused) {
+  const TokenFormCase at = read_token_form_case(GetParam());
+  if (!at.refused.empty()) {
+    expect_refusal(at);
+    return;
+  }
+  const TokenForm form = to_token_form(at.model, at.options);
+  ir::verify(form.graph);
+  expect_same_logits(at, form);
+  if (std::getenv("KVERN_UPDATE_TOKEN_FORM") != nullptr) {
+    update_case(at, form);
+    return;
+  }
+  EXPECT_EQ(found_text(form), at.found);
+  EXPECT_EQ(token_text(form.graph), at.token);
+}
+
+INSTANTIATE_TEST_SUITE_P(Text, TokenFormCases, ::testing::ValuesIn(token_form_cases()),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace kvern::passes
