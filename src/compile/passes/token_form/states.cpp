@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "compile/passes/token_form/attention.h"
+#include "compile/passes/token_form/cache_rows.h"
 #include "kvern/error.h"
 
 namespace kvern::passes::token_form {
@@ -64,31 +65,6 @@ int32_t past_of(const Walk& walk, const View& view) {
   return -1;
 }
 
-struct Place {
-  int64_t batch, position, place;
-};
-Place place_of(const Base& base, const Shape& shape, int64_t batch_size, int64_t index) {
-  std::vector<int64_t> at(shape.size());
-  for (size_t i = shape.size(); i-- > 0;) {
-    at[i] = index % shape[i];
-    index /= shape[i];
-  }
-  Place out{0, 0, 0};
-  for (size_t i = 0; i < shape.size(); ++i) {
-    const auto axis = static_cast<int64_t>(i);
-    if (axis == base.length_axis) {
-      out.position = at[i];
-    } else if (axis == base.batch_axis) {
-      const int64_t each = std::max<int64_t>(shape[i] / batch_size, 1);
-      out.batch = at[i] / each;
-      out.place = out.place * each + at[i] % each;
-    } else {
-      out.place = out.place * shape[i] + at[i];
-    }
-  }
-  return out;
-}
-
 bool same_symbol(const Symbol& a, const Symbol& b, double b_factor) {
   for (int i = 0; i < 2; ++i) {
     if (a.base[i] != b.base[i] || (a.base[i] != kNothing && a.index[i] != b.index[i])) return false;
@@ -145,10 +121,10 @@ class StateCheck {
     if (shape.size() != past_shape.size()) refuse("in another layout");
     const std::span<const Symbol> all = symbols(view_.elements[world]);
     for (size_t i = 0; i < all.size(); ++i) {
-      const Place at = place_of(base, shape, w.batch, static_cast<int64_t>(i));
+      const PastPlace at = past_place(base, shape, w.batch, static_cast<int64_t>(i));
       const Symbol& s = all[i];
       if (at.position < w.past) {
-        const Place from = place_of(base, past_shape, w.batch, s.index[0]);
+        const PastPlace from = past_place(base, past_shape, w.batch, s.index[0]);
         if (s.base[0] != past_ || s.base[1] != kNothing || s.factor[0] != 1 ||
             from.batch != at.batch || from.position != at.position || from.place != at.place) {
           refuse(fmt::format("its row {} is not the row of the past there", at.position));
