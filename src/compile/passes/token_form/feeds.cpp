@@ -79,9 +79,21 @@ Array mask_2d(const InputPlan::Line& line, ElementType type, const World& w, Pad
   return ids_like(type, {w.batch, columns}, all);
 }
 
-int64_t window_of(const TensorValue& value, const TokenFormOptions& options) {
-  if (value.name.find("sliding") == std::string::npos) return 0;
+// The only mask that callers make of a model whose layers all slide is the windowed one.
+bool slides_by_config(const TensorGraph& graph, const TensorValue& value) {
+  int64_t num_masks = 0;
+  for (const TensorValueId id : graph.inputs) {
+    const TensorValue& input = graph.values[static_cast<size_t>(id)];
+    num_masks += input.name.find("mask") != std::string::npos && input.dims.size() == 4 ? 1 : 0;
+  }
+  return num_masks == 1 && value.name.find("full") == std::string::npos;
+}
+
+int64_t window_of(const TensorGraph& graph, const TensorValue& value,
+                  const TokenFormOptions& options) {
   const auto found = options.config.find("sliding_window");
+  const bool named = value.name.find("sliding") != std::string::npos;
+  if (!named && (found == options.config.end() || !slides_by_config(graph, value))) return 0;
   if (found != options.config.end()) return found->second;
   throw Error(Code::kUnsupported,
               fmt::format("onnx: input {} is a windowed mask, and no config.json beside the model "
@@ -133,9 +145,15 @@ int64_t meaning(const std::string& text, const World& w) {
   }
 }
 
-Shape scalar_shape(const TensorValue& value) {
+// One number, or one for each sequence where the dim is called as the batch of the ids.
+Shape scalar_shape(const TensorGraph& graph, const InputPlan& plan, const TensorValue& value,
+                   const World& w) {
+  const std::vector<TensorDim>& ids = graph.values[static_cast<size_t>(plan.ids)].dims;
   Shape shape;
-  for (const TensorDim& dim : value.dims) shape.push_back(dim_or(resolved(dim), 1));
+  for (const TensorDim& dim : value.dims) {
+    const bool per_sequence = dim.value < 0 && !dim.name.empty() && dim == ids.at(0);
+    shape.push_back(per_sequence ? w.batch : dim_or(resolved(dim), 1));
+  }
   return shape;
 }
 
@@ -146,11 +164,23 @@ const ir::TensorNode* producer_of(const TensorGraph& graph, TensorValueId id) {
   return nullptr;
 }
 
+// Of a Split, the size of one output; 0 where it is not written down.
+int64_t split_width(const TensorGraph& graph, const ir::TensorNode& node, TensorValueId id) {
+  const auto at = std::find(node.outputs.begin(), node.outputs.end(), id) - node.outputs.begin();
+  std::vector<int64_t> sizes = node.ints("split");
+  if (node.has_input(1)) {
+    const auto given = graph.constants.find(node.inputs[1]);
+    if (given != graph.constants.end()) sizes = given->second.to_i64(64);
+  }
+  return static_cast<size_t>(at) < sizes.size() ? sizes[static_cast<size_t>(at)] : 0;
+}
+
 // Columns of the product that makes `id`; 0 where that is not seen in a few steps.
 int64_t width_of(const TensorGraph& graph, TensorValueId id) {
-  for (int step = 0; step < 4; ++step) {
+  for (int step = 0; step < 6; ++step) {
     const ir::TensorNode* node = producer_of(graph, id);
     if (node == nullptr || node->inputs.empty()) return 0;
+    if (node->op == "Split") return split_width(graph, *node, id);
     if (node->op == "MatMulNBits") return node->i("N", 0);
     if (node->op == "MatMul" && node->has_input(1)) {
       const auto weight = graph.constants.find(node->inputs[1]);
@@ -182,10 +212,10 @@ Array input_array(const TensorGraph& graph, const InputPlan& plan, const InputPl
   const TensorValue& value = graph.values[static_cast<size_t>(line.id)];
   if (line.role == "mask") return mask_2d(line, value.type, w, pads);
   if (line.role == "mask 4d") {
-    return mask_4d(line, value, window_of(value, options), plan.capacity, w, pads);
+    return mask_4d(line, value, window_of(graph, value, options), plan.capacity, w, pads);
   }
   if (line.role == "positions") return positions(line, value.type, w, pads);
-  return ids_like(value.type, scalar_shape(value), {meaning(line.meaning, w)});
+  return ids_like(value.type, scalar_shape(graph, plan, value, w), {meaning(line.meaning, w)});
 }
 
 Shape past_shape(const TensorGraph& graph, const InputPlan::Line& line, const World& w) {

@@ -54,8 +54,9 @@ InputPlan::Line scalar_line(const TensorValue& value, TensorValueId id, InputPla
   } else if (contains(value.name, "use_cache")) {
     line.meaning = "1";
     plan.has_branch = true;
-  } else if (contains(value.name, "cumulative_length") || contains(value.name, "past_seq") ||
-             contains(value.name, "past_length") || contains(value.name, "cache_length")) {
+  } else if (contains(value.name, "cumulative_length") || contains(value.name, "write_ind") ||
+             contains(value.name, "past_seq") || contains(value.name, "past_length") ||
+             contains(value.name, "cache_length")) {
     line.meaning = "past";
   } else if (contains(value.name, "total_seq")) {
     line.meaning = "total";
@@ -220,7 +221,10 @@ std::vector<World> growing_worlds(const InputPlan& plan, const TokenFormOptions&
   const int64_t one = plan.batch > 0 ? plan.batch : 1;
   if (attempt == kWorldAttempts - 1) return {{batch, 1, 4}, {one, 1, 5}, {one, 1, 9}};
   std::vector<World> out = {{batch, 3, 4}, {one, 2, 9}};
-  if (attempt < kWorldAttempts - 2) out.push_back({one, 3, longest, false});
+  if (attempt < kWorldAttempts - 2) {
+    out.push_back({one, 6, 0, false});  // the mask of the first tokens
+    out.push_back({one, 3, longest, false});
+  }
   add_deciding(options, one, 1, 4200, out);
   for (World& w : out) {
     if (plan.free_capacity) w.capacity = w.total() + 5;
@@ -258,7 +262,10 @@ std::vector<World> worlds_for(const InputPlan& plan, const ir::TensorModel& mode
                               room));
     }
     out = {{batch, 3, std::min<int64_t>(4, room - 4)}, {one, 2, std::min<int64_t>(9, room - 3)}};
-    if (attempt < 2) out.push_back({one, 3, room - 3, false});
+    if (attempt < 2) {
+      out.push_back({one, 6, 0, false});
+      out.push_back({one, 3, room - 3, false});
+    }
     return out;
   }
   return growing_worlds(plan, options, longest, attempt);
