@@ -95,7 +95,9 @@ class Original {
     }
     if (ir::is_float(value.type)) return empty_cache(value);
     const auto declared = at_.options.inputs.find(value.name);
-    const std::string meaning = declared == at_.options.inputs.end() ? "past" : declared->second;
+    const std::string meaning = declared != at_.options.inputs.end() ? declared->second
+                                : value.name == "use_cache_branch"   ? "1"
+                                                                     : "past";
     const int64_t number = meaning == "past"     ? past
                            : meaning == "total"  ? past + tokens
                            : meaning == "tokens" ? tokens
