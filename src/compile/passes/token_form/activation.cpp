@@ -79,19 +79,16 @@ ir::ValueId write_function(Walk& walk, const Expr& f, ir::ValueId x) {
     const ir::FactorAttrs by{static_cast<float>(c)};
     return walk.emit.add(ops::kSoftcap, {x}, ir::Attrs::of(by), "softcap");
   }
-  throw Error(Code::kUnsupported, "onnx: an activation that Kvern has no op for");
+  const std::optional<std::string> program = map_text(f);
+  if (!program) throw Error(Code::kUnsupported, "onnx: an activation that Kvern has no op for");
+  return walk.emit.add(ops::kMap, {x}, ir::Attrs::of(ir::MapAttrs{*program}), "map");
 }
 
 ir::ValueId vector_map(Walk& walk, ir::ValueId x, VectorOp op, ir::ValueId vector,
                        const std::string& origin) {
-  static_cast<void>(walk);
-  static_cast<void>(x);
-  static_cast<void>(op);
-  static_cast<void>(vector);
-  throw Error(Code::kUnsupported,
-              fmt::format("onnx: {}: a vector over features is added to or multiplied with what is "
-                          "neither a linear layer nor a norm",
-                          origin));
+  static_cast<void>(origin);
+  const ir::MapAttrs program{op == VectorOp::kAdd ? "x0 x1 add" : "x0 x1 mul"};
+  return walk.emit.add(ops::kMap, {x, vector}, ir::Attrs::of(program), "map");
 }
 
 }  // namespace kvern::passes::token_form

@@ -1,10 +1,12 @@
 #include "compile/passes/token_form/emitter.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "base/check.h"
+#include "compile/passes/token_form/quant_weight.h"
 #include "kvern/error.h"
 
 namespace kvern::passes::token_form {
@@ -14,8 +16,6 @@ using ir::Attrs;
 using ir::ValueId;
 
 namespace {
-
-constexpr int64_t kMaxLiteralElements = 1 << 16;
 
 std::optional<ir::SourceType> source_type(ir::ElementType type) {
   switch (type) {
@@ -183,13 +183,11 @@ ValueId Emitter::weight(const Provenance& from, const Rows& rows, const std::str
   const Shape whole = squeezed(from.shape, from.shape.size() > 1 && from.shape[0] != 1 ? 2 : 1);
   Shape shape = whole;
   if (rows.count >= 0) shape[0] = rows.outer > 0 ? rows.outer * rows.count : rows.count;
-  const bool in_file = from.source.origin().has_value() && source_type(from.source.type());
-  if (from.scales.has_value()) {
-    throw Error(Code::kUnsupported,
-                fmt::format("onnx: quantised weight '{}' is not supported yet", hint));
-  }
+  const bool in_file =
+      !from.scales && from.source.origin().has_value() && source_type(from.source.type());
+  if (stays_quantised(from)) return quantised_weight(from, rows, shape, hint);
   if (!in_file) {
-    std::vector<float> all = from.source.to_f32();
+    std::vector<float> all = from.scales ? dequantised(from) : from.source.to_f32();
     if (from.transposed) {
       const int64_t n = whole[0], k = whole[1];
       std::vector<float> turned(all.size());
@@ -242,6 +240,25 @@ ValueId Emitter::weight(const Provenance& from, const Rows& rows, const std::str
           ? QuantFormat{}
           : ir::source_type_info(graph.sources[static_cast<size_t>(source)].type).exact;
   graph.weights.push_back({name, shape, std::move(recipe), storage});
+  const ValueId made = graph.add1(ops::kWeight, {}, Attrs::of(ir::WeightAttrs{name, shape}), name);
+  weights_.emplace(key, made);
+  return made;
+}
+
+ValueId Emitter::quantised_weight(const Provenance& from, const Rows& rows, const Shape& shape,
+                                  const std::string& hint) {
+  ir::Recipe recipe = quantised_recipe(from);
+  add_rows(rows, from.shape[0], recipe);
+  std::string key = "quantised";
+  for (const ir::RecipeNode& node : recipe.nodes) {
+    key += fmt::format("/{} {} {} {} {} {} {} {}", static_cast<int>(node.op), node.source,
+                       node.heads, node.first_row, node.num_rows, node.transposed, node.num_cols,
+                       fmt::join(node.values, ","));
+  }
+  const auto found = weights_.find(key);
+  if (found != weights_.end()) return found->second;
+  const std::string name = unique_weight_name(hint);
+  graph.weights.push_back({name, shape, std::move(recipe), {}});
   const ValueId made = graph.add1(ops::kWeight, {}, Attrs::of(ir::WeightAttrs{name, shape}), name);
   weights_.emplace(key, made);
   return made;

@@ -54,6 +54,9 @@ struct Features {
   friend bool operator==(const Features&, const Features&) = default;
 };
 
+// Larger constants must lie in the file.
+inline constexpr int64_t kMaxLiteralElements = 1 << 16;
+
 class Emitter {
  public:
   explicit Emitter(const ir::TensorModel& model) : model_(model) {}
@@ -97,6 +100,14 @@ class Emitter {
 
  private:
   int32_t source_index(const Provenance& from);
+  // Codes with scales: true where the plan can take them from the file as they are.
+  static bool stays_quantised(const Provenance& from);
+  ir::Recipe quantised_recipe(const Provenance& from);
+  ir::RecipeNode scale_node(const Provenance& from);
+  ir::RecipeNode zero_node(const Provenance& from);
+  int32_t raw_source(const ir::Array& array, ir::SourceType type, const Shape& shape);
+  ir::ValueId quantised_weight(const Provenance& from, const Rows& rows, const Shape& shape,
+                               const std::string& hint);
   std::string unique_weight_name(const std::string& hint) const;
   ir::ValueId write_linear(const Base& base, const Rows& rows, const std::string& hint);
   ir::ValueId write_norm(const Base& base);

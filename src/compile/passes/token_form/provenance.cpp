@@ -1,6 +1,7 @@
 #include "compile/passes/token_form/provenance.h"
 
 #include "base/check.h"
+#include "compile/passes/token_form/quant_weight.h"
 
 namespace kvern::passes::token_form {
 namespace {
@@ -28,8 +29,9 @@ std::shared_ptr<const Provenance> moved(const RuleCall& call, const Provenance& 
   auto out = std::make_shared<Provenance>(from);
   out->shape = shape;
   if (keeps_order(call.node)) {
-    if (from.transposed && num_large(shape) != num_large(from.shape)) return nullptr;
-    if (from.transposed && num_large(shape) == 2) {
+    const bool fixed = from.transposed || from.scales.has_value();
+    if (fixed && num_large(shape) != num_large(from.shape)) return nullptr;
+    if (fixed && num_large(shape) == 2) {
       // The two dims that count must stay the two that they were.
       std::vector<int64_t> before, after;
       for (const int64_t dim : from.shape) {
@@ -44,7 +46,8 @@ std::shared_ptr<const Provenance> moved(const RuleCall& call, const Provenance& 
   }
   if (is(call.node, "Cast")) {
     const auto to = static_cast<ir::ElementType>(call.node.i("to", 0));
-    return ir::is_float(to) && ir::is_float(from.source.type()) ? out : nullptr;
+    const bool floats = from.scales.has_value() || ir::is_float(from.source.type());
+    return ir::is_float(to) && floats ? out : nullptr;
   }
   if (is(call.node, "Transpose")) {
     if (from.shape.size() < 2) return out;
@@ -80,14 +83,15 @@ Value constant_value(const Walk& walk, const ir::Array& array) {
 std::optional<Value> fold_lazily(const RuleCall& call) {
   if (!call.has(0) || call.node.outputs.size() != 1) return std::nullopt;
   Value& x = call.in(0);
-  if (x.known()->from == nullptr || num_elements(x.shapes[0]) <= kSmall_elements) {
-    return std::nullopt;
-  }
-  if (!keeps_order(call.node) && !is(call.node, "Cast") && !is(call.node, "Transpose")) {
+  const std::shared_ptr<const Provenance> codes = dequantised_weight(call);
+  const bool moves = keeps_order(call.node) || is(call.node, "Cast") || is(call.node, "Transpose");
+  const bool small = num_elements(x.shapes[0]) <= kSmall_elements;
+  if (codes == nullptr &&
+      (!moves || x.known()->from == nullptr || (small && !x.known()->from->scales.has_value()))) {
     return std::nullopt;
   }
   std::vector<Value> shapes = inferred(call);
-  const auto from = moved(call, *x.known()->from, shapes[0].shapes[0]);
+  const auto from = codes != nullptr ? codes : moved(call, *x.known()->from, shapes[0].shapes[0]);
   if (from == nullptr) return std::nullopt;
   Value out = std::move(shapes[0]);
   auto made = std::make_shared<Known>();
@@ -97,10 +101,10 @@ std::optional<Value> fold_lazily(const RuleCall& call) {
   for (const Value* input : call.inputs) {
     inputs.push_back(input == nullptr ? nullptr : std::get<std::shared_ptr<Known>>(input->detail));
   }
-  made->make = [node = &call.node, inputs] {
+  made->make = [node = call.node, inputs] {
     std::vector<const ir::Array*> arrays;
     for (const auto& input : inputs) arrays.push_back(input == nullptr ? nullptr : &input->at(0));
-    return eval::run_tensor_node(*node, arrays).at(0);
+    return eval::run_tensor_node(node, arrays).at(0);
   };
   out.detail = std::move(made);
   return out;
@@ -114,6 +118,15 @@ void keep_provenance(const RuleCall& call, std::vector<Value>& outputs) {
       call.node.i("axis", 0) == 0 && ir::is_float(x.type)) {
     outputs[0].known()->table = std::get<std::shared_ptr<Known>>(x.detail);
     outputs[0].known()->rows = std::get<std::shared_ptr<Known>>(call.in(1).detail);
+    return;
+  }
+  if (is(call.node, "Mul") && call.has(1)) {
+    // Times one: scales of dynamic int8.
+    for (const size_t i : {size_t{0}, size_t{1}}) {
+      Value& other = call.in(1 - i);
+      const bool same = other.shapes == outputs[0].shapes && other.known() != nullptr;
+      if (same && scalar_of(call.in(i)) == 1.0) outputs[0].known()->from = other.known()->from;
+    }
     return;
   }
   // Rows of a table under a change of shape or type are still rows of it.

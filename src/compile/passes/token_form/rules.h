@@ -19,6 +19,14 @@ Values rule_gelu(const RuleCall& call);
 Values rule_matmul(const RuleCall& call);
 Values rule_gemm(const RuleCall& call);
 Values rule_matmul_nbits(const RuleCall& call);
+Values rule_gather_block_quantized(const RuleCall& call);
+Values rule_quantize(const RuleCall& call);
+Values rule_dequantize(const RuleCall& call);
+Values rule_dynamic_quantize(const RuleCall& call);
+Values rule_matmul_integer(const RuleCall& call);
+Values rule_matmul_integer_to_float(const RuleCall& call);
+Values rule_dynamic_quantize_matmul(const RuleCall& call);
+Values rule_qlinear_matmul(const RuleCall& call);
 Values rule_reduce_mean(const RuleCall& call);
 Values rule_norm(const RuleCall& call);
 Values rule_skip_norm(const RuleCall& call);
@@ -39,6 +47,12 @@ Value make_norm(const RuleCall& call, const View& x, ir::ElementType type,
 Value make_linear(const RuleCall& call, const View& x, std::shared_ptr<const Provenance> weight,
                   ir::ElementType type, std::vector<Shape> shapes);
 Value add_values(const RuleCall& call, Value& a, Value& b);
+// Rows of a table [vocabulary, features] that the ids choose.
+Value make_embedding(const RuleCall& call, Value& ids, std::shared_ptr<const Provenance> table,
+                     ir::ElementType type, std::vector<Shape> shapes);
+// A linear layer over unscaled codes takes their scales; nothing for any other x.
+std::optional<Value> scale_codes(const RuleCall& call, const Value& x, Value& scale,
+                                 const std::vector<Shape>& shapes);
 // Multiplies or adds a constant vector over features; of a norm or linear its gamma, beta or bias.
 Value with_vector(const RuleCall& call, Value& x, Value& vector, bool multiply,
                   std::vector<Shape> shapes);

@@ -224,6 +224,9 @@ Value known_side(const RuleCall& call, Op op, Value& x, Value& c, bool x_first,
   const std::optional<double> number = scalar_of(c);
   const std::optional<OfView> of = of_view(x);
   if (!of) return opaque(call, "it uses a mean over features in a way that is no norm");
+  if (op == Op::kMul) {
+    if (std::optional<Value> made = scale_codes(call, x, c, shapes)) return std::move(*made);
+  }
   if (number) {
     if (x.view() != nullptr && op == Op::kMul) return scaled(call, x, *number, std::move(shapes));
     if (x.view() != nullptr && op == Op::kDiv && x_first) {

@@ -494,8 +494,4 @@ Values rule_multi_head_attention(const RuleCall& call) {
   return outputs(call, {y, k, v});
 }
 
-Values rule_matmul_nbits(const RuleCall& call) {
-  return {opaque(call, "quantised weights of MatMulNBits are not supported yet")};
-}
-
 }  // namespace kvern::passes::token_form

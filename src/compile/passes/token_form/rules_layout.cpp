@@ -4,6 +4,7 @@
 #include "compile/ir/ops.h"
 #include "compile/passes/token_form/attention.h"
 #include "compile/passes/token_form/provenance.h"
+#include "compile/passes/token_form/quant_weight.h"
 #include "compile/passes/token_form/rules.h"
 
 namespace kvern::passes::token_form {
@@ -81,53 +82,57 @@ Values rule_same(const RuleCall& call) {
   return all;
 }
 
+Value make_embedding(const RuleCall& call, Value& index, std::shared_ptr<const Provenance> table,
+                     ir::ElementType type, std::vector<Shape> shapes) {
+  Walk& walk = call.walk;
+  std::string why;
+  const auto ids = as_view(walk, index, &why);
+  if (ids == nullptr) return opaque(call, why);
+  const std::optional<TokenSet> set = tokens_of(walk, *ids, &why);
+  if (!set || set->features.index.size() != 1 ||
+      walk.emit.bases[static_cast<size_t>(set->features.base)].kind != Base::Kind::kIds) {
+    return opaque(call, "its indices are not the ids of tokens, one each");
+  }
+  const bool first = walk.out.vocabulary_size == 0;
+  const std::string name = first ? "embed" : "embedding";
+  const ir::ValueId y = walk.emit.graph.add(
+      ops::kEmbedding, {walk.emit.ids(), walk.emit.weight(*table, {}, name + ".weight")},
+      ops::kEmbedding.default_attrs(), name, call.node.name)[0];
+  const int64_t width = table->shape[1];
+  if (first) {
+    walk.out.vocabulary_size = table->shape[0];
+    walk.out.hidden_size = width;
+  }
+  const int32_t base = walk.emit.emitted(y, width, call.node.who());
+  std::vector<ir::Array> elements;
+  for (size_t world = 0; world < walk.num_layout; ++world) {
+    ir::Array array(ir::ElementType::kSymbol, shapes[world]);
+    int64_t i = 0;
+    for (Symbol& s : array.mutable_as<Symbol>()) {
+      s = {};
+      s.base[0] = base;
+      s.index[0] = static_cast<int32_t>(set->place[world][static_cast<size_t>(i / width)] * width +
+                                        i % width);
+      s.factor[0] = 1;
+      ++i;
+    }
+    elements.push_back(std::move(array));
+  }
+  return view_value(type, std::move(shapes), std::move(elements));
+}
+
 Values rule_gather(const RuleCall& call) {
   Value& table = call.in(0);
   Value& index = call.in(1);
   if (table.known() == nullptr && index.known() != nullptr) return rule_layout(call);
-  if (table.known() == nullptr || !ir::is_float(table.type) || table.shapes[0].size() != 2 ||
-      call.node.i("axis", 0) != 0) {
+  if (table.known() == nullptr || table.shapes[0].size() != 2 || call.node.i("axis", 0) != 0) {
     return {opaque(call, "it chooses elements by ids, which only an embedding may")};
   }
-  std::string why;
-  const auto ids = as_view(call.walk, index, &why);
-  if (ids == nullptr) return {opaque(call, why)};
-  const std::optional<TokenSet> set = tokens_of(call.walk, *ids, &why);
-  if (!set || set->features.index.size() != 1 ||
-      call.walk.emit.bases[static_cast<size_t>(set->features.base)].kind != Base::Kind::kIds) {
-    return {opaque(call, "its indices are not the ids of tokens, one each")};
-  }
-  const auto from = provenance_of(table);
+  auto from = provenance_of(table);
   if (from == nullptr) return {opaque(call, "its table is not one constant")};
-  Walk& walk = call.walk;
-  const bool first = walk.out.vocabulary_size == 0;
-  const std::string name = first ? "embed" : "embedding";
-  const ir::ValueId y = walk.emit.graph.add(
-      ops::kEmbedding, {walk.emit.ids(), walk.emit.weight(*from, {}, name + ".weight")},
-      ops::kEmbedding.default_attrs(), name, call.node.name)[0];
-  const int64_t width = table.shapes[0][1];
-  if (first) {
-    walk.out.vocabulary_size = table.shapes[0][0];
-    walk.out.hidden_size = width;
-  }
-  const int32_t base = walk.emit.emitted(y, width, call.node.who());
-  Values out = inferred(call);
-  std::vector<ir::Array> elements;
-  for (size_t world = 0; world < walk.num_layout; ++world) {
-    ir::Array array(ir::ElementType::kSymbol, out[0].shapes[world]);
-    const std::span<Symbol> to = array.mutable_as<Symbol>();
-    for (size_t i = 0; i < to.size(); ++i) {
-      const auto row = static_cast<size_t>(i) / static_cast<size_t>(width);
-      Symbol s;
-      s.base[0] = base;
-      s.index[0] =
-          static_cast<int32_t>(set->place[world][row] * width + static_cast<int64_t>(i) % width);
-      s.factor[0] = 1;
-      to[i] = s;
-    }
-    elements.push_back(std::move(array));
-  }
-  return {view_value(table.type, out[0].shapes, std::move(elements))};
+  if (!ir::is_float(table.type)) from = plain_codes(*from, ir::Array::scalar_f32(0));
+  if (from == nullptr) return {opaque(call, "its table holds integers of more than 8 bits")};
+  return {make_embedding(call, index, from, table.type, inferred(call)[0].shapes)};
 }
 
 Values rule_where(const RuleCall& call) {
