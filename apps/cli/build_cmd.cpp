@@ -1,5 +1,8 @@
 #include <fmt/format.h>
+#include <unistd.h>
 #include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "apps/cli/build_options.h"
@@ -14,6 +17,7 @@ namespace {
 struct Flags {
   std::string model;
   std::string plan;
+  std::string report;
   int threads = 0;
   bool json = false;
   bool quiet = false;
@@ -37,12 +41,47 @@ std::string count_formats(const std::string& report_json) {
   return out;
 }
 
+// Before the build, which takes long.
+void check_report_path(const Flags& flags) {
+  if (flags.report.empty()) return;
+  namespace fs = std::filesystem;
+  const fs::path target(flags.report);
+  const fs::path folder = target.parent_path();
+  std::error_code ignored;
+  if (target.filename().empty() || fs::is_directory(target, ignored) ||
+      (!folder.empty() && !fs::is_directory(folder, ignored))) {
+    throw Error(Code::kInvalidArgument,
+                fmt::format("--report {}: a file in a folder that exists is wanted", flags.report));
+  }
+  if (fs::equivalent(target, flags.model, ignored) || target == fs::path(flags.plan)) {
+    throw Error(Code::kInvalidArgument,
+                fmt::format("--report {}: that is the model or the plan", flags.report));
+  }
+}
+
+// Through a file beside it: a reader sees the old report or the new one.
+void write_report(const std::string& path, const std::string& text) {
+  const std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
+  std::ofstream out(temporary, std::ios::binary);
+  out << text;
+  out.close();
+  std::error_code error;
+  if (out) std::filesystem::rename(temporary, path, error);
+  if (out && !error) return;
+  std::error_code ignored;
+  std::filesystem::remove(temporary, ignored);
+  throw Error(Code::kIo, fmt::format("cannot write the report '{}'{}", path,
+                                     error ? ": " + error.message() : ""));
+}
+
 int build(const Flags& flags, const BuildFlags& build_flags) {
+  check_report_path(flags);
   BuildOptions options = build_flags.to_options();
   options.progress =
       flags.quiet || flags.json ? ProgressFn(progress_quietly) : progress_line("kvern: building");
   const InterruptAction stop([] {});  // the progress callback sees it and unwinds
   const BuildResult result = Builder(options).build(flags.model, flags.plan);
+  if (!flags.report.empty()) write_report(flags.report, result.report_json + "\n");
   for (const std::string& warning : result.warnings) print_error("warning: " + warning);
   if (flags.json) {
     nlohmann::ordered_json json;
@@ -54,6 +93,7 @@ int build(const Flags& flags, const BuildFlags& build_flags) {
     return kOk;
   }
   if (flags.quiet) return kOk;
+  if (const std::string table = import_table(result.report_json); !table.empty()) print_note(table);
   print(fmt::format("{}: {} in {:.1f} s\n{}", result.plan_path, show_bytes(result.plan_bytes),
                     result.seconds, count_formats(result.report_json)));
   return kOk;
@@ -65,10 +105,13 @@ std::function<int()> setup_build(CLI::App& app) {
   auto flags = std::make_shared<Flags>();
   auto build_flags = std::make_shared<BuildFlags>();
   app.add_option("MODEL", flags->model,
-                 "A GGUF file, a Hugging Face folder, or synthetic:CONFIG.json: the shapes of that "
+                 "A GGUF file, a Hugging Face folder, an ONNX file or a folder with one, or "
+                 "synthetic:CONFIG.json: the shapes of that "
                  "configuration with weights drawn from --seed at load")
       ->required();
   app.add_option("-o,--output", flags->plan, "Plan file to write")->required();
+  app.add_option("--report", flags->report,
+                 "Write what the build found and did to this file, as JSON");
   add_build_flags(app, build_flags);
   app.add_option("--seed", build_flags->seed, "Of synthetic weights")->capture_default_str();
   app.add_option("--threads", flags->threads,

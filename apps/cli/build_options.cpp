@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "apps/cli/interrupt.h"
 #include "apps/cli/output.h"
@@ -68,9 +69,11 @@ std::string stamps_of(const std::string& model_path) {
 fs::path note_path(const fs::path& folder, const std::string& model_path, const BuildFlags& flags) {
   const std::string stamps = stamps_of(model_path);
   if (stamps.empty()) return {};
-  const std::string identity = fmt::format(
-      "{}|{}|{}|{}|{}|{}|{}|{}|{}", stamps, model_path, flags.weights, flags.kv,
-      flags.max_context_length, flags.max_sequences, flags.activations, flags.seed, KVERN_VERSION);
+  const std::string identity =
+      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", stamps, model_path, flags.weights,
+                  flags.kv, flags.max_context_length, flags.max_sequences, flags.activations,
+                  flags.seed, flags.no_verify, fmt::join(flags.states, ","),
+                  fmt::join(flags.inputs, ","), flags.dynamic_quant, KVERN_VERSION);
   return folder / "by-file" / fmt::format("{:016x}", std::hash<std::string>{}(identity));
 }
 
@@ -135,6 +138,45 @@ std::string cached_plan(const std::string& model_path, const BuildFlags& flags, 
   return plan.string();
 }
 
+// "a=b" of every one; the last '=' counts, names may hold others.
+std::map<std::string, std::string> pairs(const char* flag, const std::vector<std::string>& texts) {
+  std::map<std::string, std::string> out;
+  for (const std::string& text : texts) {
+    const size_t at = text.rfind('=');
+    const bool fits = at != std::string::npos && at > 0 && at + 1 < text.size();
+    if (!fits || !out.emplace(text.substr(0, at), text.substr(at + 1)).second) {
+      throw Error(Code::kInvalidArgument,
+                  fmt::format("{} {}: NAME=VALUE is wanted, and each name once", flag, text));
+    }
+  }
+  return out;
+}
+
+void add_onnx_flags(CLI::App& app, const std::shared_ptr<BuildFlags>& flags) {
+  const auto mark = [&](CLI::Option* option, const char* name) {
+    option->group("Build of ONNX files");
+    option->each([flags, name](const std::string&) { flags->given = name; });
+    return option;
+  };
+  mark(app.add_flag("--no-verify", flags->no_verify,
+                    "Do not run the file's graph and the plan's on random prompts to compare their "
+                    "logits; the report says so"),
+       "--no-verify");
+  mark(app.add_option("--state", flags->states,
+                      "PAST=PRESENT[,…]: which output returns which cache; default: by data flow"),
+       "--state")
+      ->delimiter(',');
+  mark(app.add_option("--input", flags->inputs,
+                      "NAME=past|total|tokens|NUMBER: what an input holds that nothing explains"),
+       "--input")
+      ->delimiter(',');
+  mark(app.add_option("--dynamic-quant", flags->dynamic_quant,
+                      "per-token: DynamicQuantizeLinear scales each token by its own numbers; as "
+                      "written it mixes tokens, which is refused"),
+       "--dynamic-quant")
+      ->check(CLI::IsMember({"per-token"}));
+}
+
 }  // namespace
 
 BuildOptions BuildFlags::to_options() const {
@@ -145,6 +187,10 @@ BuildOptions BuildFlags::to_options() const {
   options.max_sequences = max_sequences;
   options.activations = activations_from_name(activations);
   options.seed = seed;
+  options.verify = !no_verify;
+  options.states = pairs("--state", states);
+  options.inputs = pairs("--input", inputs);
+  options.per_token_dynamic_quant = dynamic_quant == "per-token";
   return options;
 }
 
@@ -172,6 +218,7 @@ void add_build_flags(CLI::App& app, const std::shared_ptr<BuildFlags>& flags) {
   add("--max-sequences", flags->max_sequences, "Sequences that run together")
       ->capture_default_str()
       ->check(CLI::Range(1, 4096));
+  add_onnx_flags(app, flags);
 }
 
 std::string plan_for(const std::string& model_or_plan, const BuildFlags& flags, CacheUse use) {

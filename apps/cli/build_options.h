@@ -4,6 +4,7 @@
 #include <CLI/App.hpp>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "kvern/build.h"
 
@@ -16,6 +17,11 @@ struct BuildFlags {
   int32_t max_sequences = 16;
   std::string activations = "default";
   uint64_t seed = 0;
+  // Of ONNX files.
+  bool no_verify = false;
+  std::vector<std::string> states;  // "past=present"
+  std::vector<std::string> inputs;  // "NAME=past"
+  std::string dynamic_quant;
   std::string given;  // the last one on the command line: they mean nothing for a plan
 
   BuildOptions to_options() const;

@@ -3,6 +3,7 @@
 
 #include "apps/cli/output.h"
 #include "apps/cli/verb.h"
+#include "kvern/build.h"
 #include "kvern/plan.h"
 
 namespace kvern::cli {
@@ -37,6 +38,9 @@ std::string table(const Plan& plan) {
                              s.max_tokens_per_step));
   row("tokenizer", s.has_tokenizer ? "yes" : "no: token ids only");
   row("chat template", s.has_chat_template ? "yes" : "no");
+  if (const std::string import = import_table(plan.report_json()); !import.empty()) {
+    out += "\n" + import;
+  }
   out += "\nprogram:\n";
   for (const PlanInstruction& i : plan.instructions()) {
     out += fmt::format("  {:<28} {:<14} {}\n", i.source, i.family, i.tactic);

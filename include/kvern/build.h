@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,14 @@ struct BuildOptions {
   int32_t page_tokens = 32;           // tokens of a KV page
   uint64_t seed = 0;                  // of the weights of "synthetic:CONFIG.json"
   ProgressFn progress;                // may be empty
+  // Of ONNX files. verify: the plan's graph and the file's are run on random prompts, and the build
+  // fails where their logits differ; otherwise the report says that this was skipped.
+  bool verify = true;
+  std::map<std::string, std::string> states;  // past input -> present output; else by data flow
+  // What inputs that nothing else explains hold: "past", "total", "tokens" or a number.
+  std::map<std::string, std::string> inputs;
+  // DynamicQuantizeLinear takes one scale over all tokens; true: one per token, other numbers.
+  bool per_token_dynamic_quant = false;
 };
 
 struct BuildResult {
@@ -30,8 +39,13 @@ struct BuildResult {
   std::vector<std::string> warnings;
 };
 
-// Compiles a GGUF file (v2 or v3), a Hugging Face folder or "synthetic:CONFIG.json". Stateless
-// between calls; one call at a time per object.
+// What a report says of an ONNX import, as a table for people: per layer what was recognised, what
+// became state, what stayed generic, the proof. Empty for reports of other models. Throws
+// Error(kInvalidArgument) for a text that is no report.
+std::string import_table(const std::string& report_json);
+
+// Compiles a GGUF file (v2 or v3), a Hugging Face folder, an ONNX file or a folder with one, or
+// "synthetic:CONFIG.json". Stateless between calls; one call at a time per object.
 class Builder {
  public:
   // Throws Error(kInvalidArgument) for options out of range.

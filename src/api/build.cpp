@@ -61,6 +61,10 @@ compile::BuildRequest request_of(const BuildOptions& options, const std::string&
   request.max_tokens_per_step = options.max_tokens_per_step;
   request.seed = options.seed;
   request.progress = options.progress;
+  request.prove = options.verify;
+  request.tensor_form.states = options.states;
+  request.tensor_form.inputs = options.inputs;
+  request.tensor_form.per_token_dynamic_quant = options.per_token_dynamic_quant;
   return request;
 }
 

@@ -8,7 +8,10 @@
 
 #include "base/hash.h"
 #include "base/wire.h"
+#include "compile/contradictions.h"
+#include "compile/generic_share.h"
 #include "compile/lower/lower.h"
+#include "compile/proof.h"
 #include "compile/quantize/packed_bytes.h"
 #include "compile/report.h"
 #include "compile/tensor_form.h"
@@ -121,6 +124,55 @@ void mark_synthetic(const import::ImportedModel& model, const std::vector<int>& 
   }
 }
 
+// What a graph chooses by length, it chooses as at the plan's own.
+TensorFormOptions tensor_form_of(const BuildRequest& request) {
+  TensorFormOptions out = request.tensor_form;
+  if (out.max_context_length == 0) out.max_context_length = request.max_context_length;
+  return out;
+}
+
+// External data lies anywhere in the model's folder, under any name.
+void check_no_source(const import::ImportedModel& model, const BuildRequest& request) {
+  std::error_code ignored;
+  const std::filesystem::path given(request.model_path);
+  const bool is_folder = std::filesystem::is_directory(given, ignored);
+  const std::filesystem::path folder = is_folder ? given : given.parent_path();
+  for (const std::string& file : model.graph.files) {
+    if (!std::filesystem::equivalent(folder / file, request.plan_path, ignored)) continue;
+    throw Error(Code::kInvalidArgument,
+                fmt::format("the plan would overwrite '{}', a file of its model; give -o another "
+                            "name",
+                            (folder / file).string()));
+  }
+}
+
+OnnxFacts onnx_facts(import::ImportedModel& model, const std::optional<Conversion>& conversion,
+                     const BuildRequest& request) {
+  OnnxFacts facts;
+  if (!conversion) return facts;
+  facts.form = &conversion->form;
+  if (model.config) {
+    for (std::string& warning : contradictions(*model.config, conversion->form, model.graph)) {
+      model.warnings.push_back(std::move(warning));
+    }
+  }
+  if (!request.prove) {
+    facts.proof.notes.emplace_back("asked for by --no-verify");
+    return facts;
+  }
+  ProofOptions options;
+  options.conversion = conversion->options;
+  options.num_parameters = model.num_parameters;
+  if (model.config) options.original_context_length = model.config->original_context_length;
+  options.progress = phase(request.progress, "proving");
+  facts.proof = prove(*model.tensor, conversion->form, model.graph, model.files, options);
+  if (facts.proof.status != "passed") {
+    model.warnings.push_back(
+        fmt::format("the conversion is not proved: {}", fmt::join(facts.proof.notes, "; ")));
+  }
+  return facts;
+}
+
 }  // namespace
 
 BuildResult build(const BuildRequest& request) {
@@ -128,17 +180,23 @@ BuildResult build(const BuildRequest& request) {
   check_plan_path(request);
   import::ImportedModel model =
       import::load(request.model_path, {request.seed, phase(request.progress, "reading")});
-  convert_tensor_form(model, request.tensor_form);
+  const std::optional<Conversion> conversion = convert_tensor_form(model, tensor_form_of(request));
+  check_no_source(model, request);
   // Before the passes too: linears are joined where their weights will be stored alike, not where
   // the file happens to keep them alike.
   quantize::apply(model.graph, request.weights);
   const auto pass_reports = passes::run_pipeline(model.graph);
   auto weight_notes = quantize::apply(model.graph, request.weights);
+  OnnxFacts onnx = onnx_facts(model, conversion, request);
 
   plan::Plan plan = describe(model, request);
   plan.kv_layout = layout_of(model.slots, request);
   lower::Lowered lowered = lower::program(model.graph, plan.kv_layout, request.activations);
   tune::pick(lowered.program);
+  if (conversion) {
+    onnx.generic = generic_share(lowered, plan.kv_layout, plan.profile.context_length.opt);
+    warn_of_generic(onnx.generic, model.warnings);
+  }
   lower::place_buffers(lowered.program);
   plan.program = std::move(lowered.program);
   plan.weights = lowered.weights;
@@ -155,7 +213,7 @@ BuildResult build(const BuildRequest& request) {
     quantize::write_packed(model.graph, model.graph.weights[at], model.files, weight_notes[at], to);
   };
   hooks.progress = phase(request.progress, "weights");
-  hooks.final_report = [&] { return write_report(model, pass_reports, weight_notes); };
+  hooks.final_report = [&] { return write_report(model, pass_reports, weight_notes, onnx); };
   plan.import_report = hooks.final_report();
   uint64_t plan_bytes = 0;
   hooks.check = [&](const std::string& temporary_path) {
@@ -165,7 +223,8 @@ BuildResult build(const BuildRequest& request) {
   };
   plan::write_plan(request.plan_path, plan, hooks);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  return {plan_bytes, seconds.count(), plan.import_report, model.warnings};
+  onnx.with_times = true;
+  return {plan_bytes, seconds.count(), hooks.final_report(), model.warnings};
 }
 
 // Everything that import concluded goes in, not only the tensors: a file whose metadata was mended
@@ -174,7 +233,7 @@ BuildResult build(const BuildRequest& request) {
 std::string build_key(const BuildRequest& request) {
   import::ImportedModel model =
       import::load(request.model_path, {request.seed, phase(request.progress, "reading")});
-  convert_tensor_form(model, request.tensor_form);
+  convert_tensor_form(model, tensor_form_of(request));
   WireWriter text;
   text::write_text_model(text, model.text);
   const std::string inputs = fmt::format(
@@ -184,9 +243,10 @@ std::string build_key(const BuildRequest& request) {
       model.max_context_length, request.weights_name, static_cast<int>(request.kv_storage),
       request.page_tokens, request.max_context_length, request.max_sequences);
   const import::GenerationDefaults& g = model.generation;
-  return hex64(hash64(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}", inputs, request.max_tokens_per_step,
+  return hex64(hash64(fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}", inputs, request.max_tokens_per_step,
                                   static_cast<int>(request.activations), g.temperature, g.top_p,
-                                  g.top_k, g.min_p, g.repetition_penalty)));
+                                  g.top_k, g.min_p, g.repetition_penalty,
+                                  model.tensor != nullptr && !request.prove ? "unproved" : "")));
 }
 
 }  // namespace kvern::compile

@@ -26,6 +26,7 @@ struct BuildRequest {
   int32_t max_sequences = 16;
   int32_t max_tokens_per_step = 512;
   TensorFormOptions tensor_form;  // of ONNX files
+  bool prove = true;              // that the plan's graph computes what an ONNX file does
   uint64_t seed = 0;              // of "synthetic:CONFIG.json"
   ProgressFn progress;
 };
@@ -33,7 +34,7 @@ struct BuildRequest {
 struct BuildResult {
   uint64_t plan_bytes = 0;
   double seconds = 0;
-  std::string report;  // JSON, as in the plan's import report
+  std::string report;  // JSON, as in the plan's import report, and with the time that a proof took
   std::vector<std::string> warnings;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/json.h"
+#include "compile/report_onnx.h"
 
 namespace kvern::compile {
 namespace {
@@ -19,10 +20,11 @@ std::string fixed_width(double value) {
 
 std::string write_report(const import::ImportedModel& model,
                          const std::vector<passes::PassReport>& passes,
-                         const std::vector<quantize::WeightNote>& weights) {
+                         const std::vector<quantize::WeightNote>& weights, const OnnxFacts& onnx) {
   Json report;
   report["model"] = model.name;
   report["family"] = model.family;
+  if (onnx.form != nullptr) report["onnx"] = onnx_report(model, onnx);
   report["tensors"] = Json::array();
   for (const import::TensorNote& tensor : model.tensors) {
     Json row{{"name", tensor.name}, {"type", tensor.source_type}, {"shape", tensor.shape}};

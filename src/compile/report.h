@@ -4,14 +4,25 @@
 #include <string>
 #include <vector>
 
+#include "compile/generic_share.h"
 #include "compile/import/import.h"
 #include "compile/passes/pipeline.h"
+#include "compile/proof.h"
 #include "compile/quantize/materialize.h"
 
 namespace kvern::compile {
 
+// Of a model in tensor form.
+struct OnnxFacts {
+  const passes::TokenForm* form = nullptr;  // nullptr: the model was none
+  Proof proof;
+  GenericShare generic;
+  bool with_times = false;  // a plan holds none
+};
+
 std::string write_report(const import::ImportedModel& model,
                          const std::vector<passes::PassReport>& passes,
-                         const std::vector<quantize::WeightNote>& weights);
+                         const std::vector<quantize::WeightNote>& weights,
+                         const OnnxFacts& onnx = {});
 
 }  // namespace kvern::compile

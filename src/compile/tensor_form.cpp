@@ -28,10 +28,11 @@ passes::TokenFormOptions options_of(const import::ImportedModel& model,
 
 }  // namespace
 
-std::optional<passes::TokenForm> convert_tensor_form(import::ImportedModel& model,
-                                                     const TensorFormOptions& options) {
+std::optional<Conversion> convert_tensor_form(import::ImportedModel& model,
+                                              const TensorFormOptions& options) {
   if (model.tensor == nullptr) return std::nullopt;
-  passes::TokenForm form = passes::to_token_form(*model.tensor, options_of(model, options));
+  passes::TokenFormOptions found_with = options_of(model, options);
+  passes::TokenForm form = passes::to_token_form(*model.tensor, found_with);
   std::vector<std::string> files = std::move(model.graph.files);
   model.graph = std::move(form.graph);
   model.graph.files = std::move(files);
@@ -59,7 +60,7 @@ std::optional<passes::TokenForm> convert_tensor_form(import::ImportedModel& mode
                     "takes {} (--max-context-length)",
                     model.max_context_length));
   }
-  return form;
+  return Conversion{std::move(form), std::move(found_with)};
 }
 
 }  // namespace kvern::compile

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "compile/import/import.h"
@@ -16,9 +17,15 @@ struct TensorFormOptions {
   int64_t max_context_length = 0;
 };
 
+// What was found, and with which options.
+struct Conversion {
+  passes::TokenForm form;  // without its graph
+  passes::TokenFormOptions options;
+};
+
 // Does nothing for a model that has a graph. Otherwise sets graph, slots and sizes, and returns
 // what was found. Throws as to_token_form().
-std::optional<passes::TokenForm> convert_tensor_form(import::ImportedModel& model,
-                                                     const TensorFormOptions& options);
+std::optional<Conversion> convert_tensor_form(import::ImportedModel& model,
+                                              const TensorFormOptions& options);
 
 }  // namespace kvern::compile

@@ -1,0 +1,182 @@
+#include "compile/proof.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "compile/proof_runs.h"
+#include "kvern/error.h"
+
+namespace kvern::compile {
+namespace {
+
+constexpr double kAbsolute = 1e-4;  // of a difference, whatever the size of the logits
+// One walk over the weights per step costs more than a token does: both grow with the parameters.
+// 8e9 parameter·tokens take some 60 s on two cores.
+constexpr int64_t kParameterTokens = 8'000'000'000;
+
+// splitmix64: the same prompts for the same model, so that plans and reports are the same too.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+  int64_t below(int64_t end) {
+    uint64_t z = (state_ += 0x9e3779b97f4a7c15);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+    return static_cast<int64_t>((z ^ (z >> 31)) % static_cast<uint64_t>(end));
+  }
+
+ private:
+  uint64_t state_;
+};
+
+void note_types(const ir::TensorGraph& graph, bool& f16, bool& bf16, bool& quantised) {
+  for (const auto& [id, array] : graph.constants) {
+    f16 = f16 || array.type() == ir::ElementType::kFloat16;
+    bf16 = bf16 || array.type() == ir::ElementType::kBfloat16;
+  }
+  for (const ir::TensorNode& node : graph.nodes) {
+    quantised = quantised || node.op == "QuantizeLinear" || node.op == "DynamicQuantizeLinear";
+    for (const auto& [name, attr] : node.attrs) {
+      const auto* body = std::get_if<std::shared_ptr<const ir::TensorGraph>>(&attr);
+      if (body != nullptr) note_types(**body, f16, bf16, quantised);
+    }
+  }
+}
+
+// The file rounds where it computes in less than f32, Kvern does not; a rounded activation may
+// fall on the other side of a half.
+void set_tolerance(const ir::TensorModel& model, Proof& proof) {
+  bool f16 = false, bf16 = false, quantised = false;
+  note_types(model.graph, f16, bf16, quantised);
+  proof.tolerance = quantised ? 5e-2 : bf16 ? 6e-2 : f16 ? 2e-2 : 2e-3;
+  proof.tolerance_of = quantised ? "quantised activations" : bf16 ? "bf16" : f16 ? "f16" : "f32";
+}
+
+struct Difference {
+  double largest = 0;  // |logit| of the file
+  double worst = 0;    // |difference|; infinite where one is no number
+  size_t sequence = 0;
+  int64_t token = 0, id = 0;  // of the worst; the token counted without pads
+  float file = 0, ours = 0;
+  bool file_is_nan = false;
+};
+
+Difference compare(const ProofRun& run, const Logits& file, const Logits& ours,
+                   int64_t vocabulary) {
+  Difference out;
+  for (size_t b = 0; b < file.size(); ++b) {
+    const int64_t first = run.pads[b] * vocabulary;
+    for (size_t i = 0; i < ours[b].size(); ++i) {
+      const float a = file[b].at(static_cast<size_t>(first) + i), c = ours[b][i];
+      out.file_is_nan = out.file_is_nan || std::isnan(a);
+      out.largest = std::max(out.largest, std::abs(static_cast<double>(a)));
+      double apart = std::abs(static_cast<double>(a) - c);
+      if (std::isnan(apart)) apart = INFINITY;
+      if (apart <= out.worst) continue;
+      const auto at = static_cast<int64_t>(i);
+      out = {out.largest, apart, b, at / vocabulary, at % vocabulary, a, c, out.file_is_nan};
+    }
+  }
+  return out;
+}
+
+class Prover {
+ public:
+  Prover(const ir::TensorModel& model, const passes::TokenForm& form, const ir::Graph& graph,
+         const quantize::Files& files, const ProofOptions& options)
+      : model_(model), form_(form), graph_(graph), files_(files), options_(options) {}
+
+  Proof run() {
+    const auto begin = std::chrono::steady_clock::now();
+    proof_.token_budget = std::clamp<int64_t>(
+        kParameterTokens / std::max<int64_t>(options_.num_parameters, 1), 4, 512);
+    set_tolerance(model_, proof_);
+    const std::vector<ProofRun> runs =
+        choose_runs(model_, form_, graph_, options_, proof_.token_budget, proof_.notes);
+    if (runs.empty()) {
+      proof_.status = "not possible";
+      return std::move(proof_);
+    }
+    uint64_t total = 0, done = 0;
+    for (const ProofRun& run : runs) total += static_cast<uint64_t>(run.real_tokens());
+    for (const ProofRun& run : runs) {
+      if (options_.progress) options_.progress(done, total);
+      prove_run(run);
+      done += static_cast<uint64_t>(run.real_tokens());
+    }
+    if (options_.progress) options_.progress(done, total);
+    proof_.status = "passed";
+    proof_.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return std::move(proof_);
+  }
+
+ private:
+  Ids draw(const ProofRun& run) {
+    Ids ids(run.pads.size());
+    for (std::vector<int64_t>& row : ids) {
+      for (int64_t i = 0; i < run.total(); ++i) row.push_back(random_.below(form_.vocabulary_size));
+    }
+    return ids;
+  }
+
+  void prove_run(const ProofRun& run) {
+    const Ids ids = draw(run);
+    const Logits file = run_original(model_, form_, options_.conversion, run, ids);
+    const Logits ours = run_converted(graph_, files_, run, ids);
+    const Difference found = compare(run, file, ours, form_.vocabulary_size);
+    const bool padded = run.batch() > 1;
+    const bool fits = found.worst <= proof_.tolerance * found.largest + kAbsolute;
+    if (!fits && padded) {
+      // Each sequence alone is right; so the file counts padding. Kvern never pads.
+      proof_.notes.push_back(fmt::format(
+          "a left-padded batch gives other numbers in the file than the same sequences alone{}: "
+          "the plan gives the latter",
+          found.file_is_nan ? " (no numbers at all)"
+                            : fmt::format(" ({:.3g} apart)", found.worst)));
+      return;
+    }
+    if (!fits) refuse(run, found);
+    proof_.runs.push_back(run.text());
+    if (std::find(proof_.lengths.begin(), proof_.lengths.end(), run.steps[0]) ==
+        proof_.lengths.end()) {
+      proof_.lengths.push_back(run.steps[0]);
+    }
+    proof_.tokens += run.real_tokens();
+    proof_.max_abs_diff = std::max(proof_.max_abs_diff, found.worst);
+    if (found.largest > 0) {
+      proof_.max_rel_diff = std::max(proof_.max_rel_diff, found.worst / found.largest);
+    }
+  }
+
+  [[noreturn]] void refuse(const ProofRun& run, const Difference& found) const {
+    throw Error(
+        Code::kUnsupported,
+        fmt::format("onnx: the converted model does not compute what the file does: of {}, token "
+                    "{}, the logit of id {} is {:.6g} in the file and {:.6g} converted ({:.3g} "
+                    "apart; {:.0e} of the largest, {:.4g}, is allowed in {}). No plan was written. "
+                    "Please report the model; --no-verify builds it unproved",
+                    run.text(), found.token, found.id, found.file, found.ours, found.worst,
+                    proof_.tolerance, found.largest, proof_.tolerance_of));
+  }
+
+  const ir::TensorModel& model_;
+  const passes::TokenForm& form_;
+  const ir::Graph& graph_;
+  const quantize::Files& files_;
+  const ProofOptions& options_;
+  Random random_{20261129};
+  Proof proof_;
+};
+
+}  // namespace
+
+Proof prove(const ir::TensorModel& model, const passes::TokenForm& form, const ir::Graph& graph,
+            const quantize::Files& files, const ProofOptions& options) {
+  return Prover(model, form, graph, files, options).run();
+}
+
+}  // namespace kvern::compile

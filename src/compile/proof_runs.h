@@ -1,0 +1,41 @@
+// What a proof runs: prompts, steps and padding, as many as the model's size leaves time for; and
+// both sides of it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compile/passes/token_form/inputs.h"
+#include "compile/proof.h"
+
+namespace kvern::compile {
+
+struct ProofRun {
+  std::vector<int64_t> steps;  // tokens: the prompt, then what follows with a cache
+  std::vector<int64_t> pads;   // per sequence: tokens on the left that are none
+  int64_t total() const;
+  int64_t batch() const { return static_cast<int64_t>(pads.size()); }
+  int64_t real_tokens() const;
+  std::string text() const;  // "5 tokens, then 1, 3"
+};
+
+// The runs for this file, most telling first, within `budget` tokens but at least one.
+std::vector<ProofRun> choose_runs(const ir::TensorModel& model, const passes::TokenForm& form,
+                                  const ir::Graph& graph, const ProofOptions& options,
+                                  int64_t budget, std::vector<std::string>& notes);
+
+// Ids and logits of every sequence, pads included: [total], [total][vocabulary].
+using Ids = std::vector<std::vector<int64_t>>;
+using Logits = std::vector<std::vector<float>>;
+
+// The file's graph, fed as its inputs say; without a cache by one run over all tokens.
+Logits run_original(const ir::TensorModel& model, const passes::TokenForm& form,
+                    const passes::TokenFormOptions& options, const ProofRun& run, const Ids& ids);
+
+// Token form, one sequence after the other, in two steps: the prompt and the rest. Rows of pads
+// are empty: the logits begin with the first real token.
+Logits run_converted(const ir::Graph& graph, const quantize::Files& files, const ProofRun& run,
+                     const Ids& ids);
+
+}  // namespace kvern::compile
