@@ -86,6 +86,12 @@ void add_rows(const Emitter::Rows& rows, int64_t num_rows, ir::Recipe& recipe) {
   recipe.nodes.push_back(std::move(step));
 }
 
+// The file's own name of a node, out of TensorNode::who().
+std::string source_name(const std::string& origin) {
+  const size_t begin = origin.find('\''), end = origin.find('\'', begin + 1);
+  return end == std::string::npos ? origin : origin.substr(begin + 1, end - begin - 1);
+}
+
 }  // namespace
 
 int32_t Emitter::add_base(Base base) {
@@ -270,7 +276,7 @@ ValueId Emitter::write_linear(const Base& base, const Rows& rows, const std::str
   std::vector<ValueId> inputs = {x, weight(*linear.weight, rows, hint + ".weight")};
   if (linear.bias != nullptr) inputs.push_back(weight(*linear.bias, rows, hint + ".bias"));
   return graph.add(ops::kLinear, std::move(inputs), ops::kLinear.default_attrs(), hint,
-                   base.origin)[0];
+                   source_name(base.origin))[0];
 }
 
 ValueId Emitter::write_norm(const Base& base) {
@@ -289,7 +295,7 @@ ValueId Emitter::write_norm(const Base& base) {
                                : weight(*norm.gamma, {}, hint + ".weight", norm.gamma_offset)};
   if (norm.beta != nullptr) inputs.push_back(weight(*norm.beta, {}, hint + ".bias"));
   const ir::OpSchema& op = norm.layer_norm ? ops::kLayerNorm : ops::kRmsNorm;
-  return graph.add(op, std::move(inputs), Attrs::of(attrs), hint, base.origin)[0];
+  return graph.add(op, std::move(inputs), Attrs::of(attrs), hint, source_name(base.origin))[0];
 }
 
 ValueId Emitter::value_of(int32_t index) {

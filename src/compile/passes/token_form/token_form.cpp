@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "compile/passes/token_form/attention.h"
 #include "compile/passes/token_form/inputs.h"
+#include "compile/passes/token_form/name_layers.h"
 #include "compile/passes/token_form/walk.h"
 #include "kvern/error.h"
 
@@ -113,6 +114,7 @@ TokenForm convert(const ir::TensorModel& model, const TokenFormOptions& options,
   }
   walk.out.capacity = plan.capacity;
   walk.out.graph = std::move(walk.emit.graph);
+  tf::name_layers(walk.out.graph);
   return std::move(walk.out);
 }
 
