@@ -20,6 +20,15 @@ std::string past_name(const Walk& walk, const Base& base) {
   return walk.model.graph.name_of(base.past_input);
 }
 
+bool adds_tokens(const Walk& walk, const Symbol& s) {
+  if (s.base[0] < 0 || s.base[1] < 0) return false;
+  const auto token = [&](int i) {
+    const Base& base = walk.emit.bases[static_cast<size_t>(s.base[i])];
+    return base.kind == Base::Kind::kToken ? s.index[i] / base.width : -1;
+  };
+  return token(0) >= 0 && token(1) >= 0 && token(0) != token(1);
+}
+
 // One element that is one feature of one token.
 bool single(const Walk& walk, const Symbol& s, std::string* why) {
   if (s.base[0] == kConstant || s.base[0] == kNothing) {
@@ -27,9 +36,11 @@ bool single(const Walk& walk, const Symbol& s, std::string* why) {
     return false;
   }
   if (s.base[1] != kNothing) {
-    refuse(why,
-           "elements are sums of two features there (a rotation that does not end in an "
-           "attention)");
+    refuse(why, adds_tokens(walk, s)
+                    ? "elements of two tokens are added there, so that tokens cannot be computed "
+                      "alone"
+                    : "elements are sums of two features there (a rotation that does not end in "
+                      "an attention)");
     return false;
   }
   const Base& base = walk.emit.bases[static_cast<size_t>(s.base[0])];

@@ -47,9 +47,13 @@ Value make_linear(const RuleCall& call, const View& x, std::shared_ptr<const Pro
   const std::optional<RowSet> rows = rows_of(walk, x, &why);
   if (!rows) return opaque(call, why);
   if (rows->heads.size() != 1) {
-    return opaque(call, fmt::format("its rows are {} different parts of a token: a linear layer "
-                                    "over something else than features",
-                                    rows->heads.size()));
+    const Features& first = rows->heads[0];
+    const bool scaled = first.base == rows->heads[1].base && first.index == rows->heads[1].index;
+    return opaque(call, scaled
+                            ? "its input is multiplied by what depends on the position of a token"
+                            : fmt::format("its rows are {} different parts of a token: a linear "
+                                          "layer over something else than features",
+                                          rows->heads.size()));
   }
   Base base;
   base.origin = call.node.who();
