@@ -40,7 +40,7 @@ class Namer {
   const Node& node_of(ValueId id) const { return graph_.nodes()[graph_.producer(id)]; }
 
   void rename(ValueId id, const std::string& name) {
-    if (graph_.value(id).name == name || !named_.insert(id.value).second) return;
+    if (!named_.insert(id.value).second || graph_.value(id).name == name) return;
     graph_.rename(id, graph_.unique_name(name));
   }
 
@@ -96,8 +96,38 @@ class Namer {
     if (x.valid() && is_norm(node_of(x))) rename_node(node_of(x), at + ".attn_norm");
     for (const size_t user : graph_.users(attention.outputs[0])) {
       const Node node = graph_.nodes()[user];
-      if (node.op == &ops::kLinear) rename_node(node, at + ".attn.o");
+      if (node.op != &ops::kLinear) continue;
+      rename_node(node, at + ".attn.o");
+      name_sum(node.outputs[0], at + ".attn");
     }
+  }
+
+  // What a block's last linear is added to, behind a norm of its own or not.
+  void name_sum(ValueId y, const std::string& block) {
+    for (const size_t user : graph_.users(y)) {
+      const Node node = graph_.nodes()[user];
+      if (node.op == &ops::kAdd) rename(node.outputs[0], block + "_add");
+      if (!is_norm(node) || named_.contains(node.outputs[0].value)) continue;
+      rename_node(node, block + "_post_norm");
+      name_sum(node.outputs[0], block);
+    }
+  }
+
+  // down(act(gate) * up) or down(act(up)): the parts between.
+  void name_gate(ValueId x, const std::string& at) {
+    const Node node = node_of(x);
+    if (node.op == &ops::kMul) {
+      rename(x, at + ".gated");
+      for (const ValueId input : node.inputs) name_activation(input, at);
+      return;
+    }
+    name_activation(x, at);
+  }
+  void name_activation(ValueId x, const std::string& at) {
+    const Node& node = node_of(x);
+    if (node.op == &ops::kSilu) rename(x, at + ".silu");
+    if (node.op == &ops::kGeluTanh || node.op == &ops::kGeluErf) rename(x, at + ".gelu");
+    if (node.op == &ops::kRelu) rename(x, at + ".relu");
   }
 
   // What lies between two attentions and has no name yet.
@@ -118,7 +148,11 @@ class Namer {
     const char* plain[] = {"up", "down"};
     for (size_t i = 0; i < linears.size(); ++i) {
       const char* part = linears.size() == 3 ? gated[i] : linears.size() == 2 ? plain[i] : "linear";
-      rename_node(graph_.nodes()[linears[i]], fmt::format("{}.mlp.{}", at, part));
+      const Node node = graph_.nodes()[linears[i]];
+      rename_node(node, fmt::format("{}.mlp.{}", at, part));
+      if (i + 1 < linears.size()) continue;
+      name_gate(node.inputs[0], at + ".mlp");
+      name_sum(node.outputs[0], at + ".mlp");
     }
     for (const size_t i : norms) {
       const Node& node = graph_.nodes()[i];
@@ -131,7 +165,7 @@ class Namer {
     rename(head.outputs[0], "logits");
     if (head.inputs.size() > 1) rename_weight(head.inputs[1], "head.weight");
     if (head.inputs.size() > 2) rename_weight(head.inputs[2], "head.bias");
-    if (is_norm(node_of(head.inputs[0]))) rename_node(node_of(head.inputs[0]), "norm_final");
+    if (is_norm(node_of(head.inputs[0]))) rename_node(node_of(head.inputs[0]), "norm");
   }
 
   ir::Graph& graph_;
