@@ -45,7 +45,6 @@ class Original {
            const passes::TokenFormOptions& options, const ProofRun& run)
       : model_(model), form_(form), options_(options), run_(run) {
     plan_ = tf::plan_inputs(model, options);
-    // What a branch without a cache shows needs none; what it returns begins one.
     for (const tf::InputPlan::Line& line : plan_.lines) {
       if (line.role == "past") has_past_ = true;
     }
@@ -83,7 +82,10 @@ class Original {
     if (line.role == "past") {
       const auto held = caches_.find(value.name);
       if (held != caches_.end()) return held->second;
-      return ir::Array(value.type, tf::past_shape(model_.graph, line, world));
+      Shape shape = tf::past_shape(model_.graph, line, world);
+      const int64_t rows = sliding_rows(line.id);
+      if (rows > 0) shape[static_cast<size_t>(line.length_axis)] = rows;
+      return ir::Array(value.type, shape);
     }
     if (is_prefill_branch(line, value.name) && world.past == 0) {
       tf::InputPlan::Line off = line;
@@ -91,6 +93,16 @@ class Original {
       return tf::input_array(model_.graph, plan_, off, options_, world, run_.pads);
     }
     return tf::input_array(model_.graph, plan_, line, options_, world, run_.pads);
+  }
+
+  // A sliding cache of GroupQueryAttention holds its window's rows from the beginning; 0: no such.
+  int64_t sliding_rows(ir::TensorValueId past) const {
+    for (const ir::TensorNode& node : model_.graph.nodes) {
+      if (node.op != "GroupQueryAttention" || node.i("sliding_window_cache", 0) == 0) continue;
+      if (std::find(node.inputs.begin(), node.inputs.end(), past) == node.inputs.end()) continue;
+      return node.i("local_window_size", 0);
+    }
+    return 0;
   }
 
   // By name, else the first output of floats as wide as the vocabulary.
