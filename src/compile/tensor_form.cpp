@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "kvern/error.h"
 
 namespace kvern::compile {
@@ -24,11 +22,6 @@ passes::TokenFormOptions options_of(const import::ImportedModel& model,
   if (model.config->sliding_window > 0) {
     out.config["sliding_window"] = model.config->sliding_window;
     out.lengths.push_back(model.config->sliding_window);
-    const std::vector<std::string>& types = model.config->layer_types;
-    const bool all = std::all_of(types.begin(), types.end(), [](const std::string& type) {
-      return type == "sliding_attention";
-    });
-    if (all) out.config["all_layers_slide"] = 1;
   }
   return out;
 }

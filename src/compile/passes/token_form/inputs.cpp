@@ -266,6 +266,9 @@ std::vector<World> worlds_for(const InputPlan& plan, const ir::TensorModel& mode
       out.push_back({one, 6, 0, false});
       out.push_back({one, 3, room - 3, false});
     }
+    if (options.context_length >= 8 && options.context_length < room) {
+      out.push_back({one, 3, options.context_length - 3, false});  // decides
+    }
     return out;
   }
   return growing_worlds(plan, options, longest, attempt);
@@ -289,7 +292,13 @@ void bind_inputs(Walk& walk, const InputPlan& plan, std::vector<Value>& values) 
     for (const World& w : walk.worlds) {
       arrays.push_back(input_array(walk.model.graph, plan, line, walk.options, w));
     }
-    if (line.role == "mask") walk.out.mask_input = value.name;
+    if (line.role.starts_with("mask")) walk.out.mask_input = value.name;
+    if (line.role == "mask 4d") {
+      walk.out.notes.push_back(fmt::format(
+          "the mask {} is made by who calls the graph; taken as causal, or as the window that its "
+          "name or config.json says",
+          shown(value)));
+    }
     if (line.role == "positions") walk.out.positions_input = value.name;
     if (line.role == "scalar") {
       walk.out.notes.push_back(fmt::format("input {} holds {}", shown(value), line.meaning));

@@ -1,0 +1,94 @@
+// kvern build of ONNX files: the table, the report, and the flags that only these have.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "tests/cli/process.h"
+
+namespace kvern::cli_test {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+namespace fs = std::filesystem;
+
+class CliOnnxBuild : public ::testing::Test {
+ protected:
+  CliOnnxBuild() { fs::create_directories(folder_); }
+  ~CliOnnxBuild() override { fs::remove_all(folder_); }
+
+  std::string at(const std::string& name) const { return (folder_ / name).string(); }
+  Outcome build(std::vector<std::string> more) {
+    std::vector<std::string> args = {"build", model_, "-o", at("x.plan"), "--max-context-length",
+                                     "64"};
+    args.insert(args.end(), more.begin(), more.end());
+    return run(args);
+  }
+
+  fs::path folder_ = fs::temp_directory_path() / ("kvern_cli_onnx_" + std::to_string(::getpid()));
+  std::string model_ = KVERN_TEST_DATA "/golden/onnx/bloom__opt_past";
+};
+
+TEST_F(CliOnnxBuild, ShowsWhatWasFoundAndInspectShowsItAgain) {
+  const Outcome built = build({"--report", at("r.json")});
+  ASSERT_EQ(built.exit_code, 0) << built.err;
+  EXPECT_THAT(built.err, HasSubstr("mask alibi"));
+  EXPECT_THAT(built.err, HasSubstr("proof      passed: "));
+  const Json report =
+      parse_json(read_text_file(at("r.json"), 1 << 24), "report", Code::kInvalidArgument);
+  EXPECT_EQ(report.at("onnx").at("proof").at("status"), "passed");
+  EXPECT_EQ(report.at("onnx").at("inputs").at("ids"), "input_ids");
+  const Outcome inspected = run({"inspect", at("x.plan")});
+  EXPECT_THAT(inspected.out, HasSubstr("proof      passed: "));
+  const Outcome json = run({"inspect", at("x.plan"), "--json"});
+  EXPECT_THAT(json.out, HasSubstr("\"max_rel_diff\""));
+  EXPECT_THAT(json.out, Not(HasSubstr("\"seconds\"")));
+}
+
+TEST_F(CliOnnxBuild, QuietPrintsNoTable) {
+  const Outcome built = build({"--quiet"});
+  ASSERT_EQ(built.exit_code, 0) << built.err;
+  EXPECT_THAT(built.err, Not(HasSubstr("proof")));
+}
+
+TEST_F(CliOnnxBuild, NoVerifyIsWrittenDown) {
+  const Outcome built = build({"--no-verify"});
+  ASSERT_EQ(built.exit_code, 0) << built.err;
+  EXPECT_THAT(run({"inspect", at("x.plan")}).out, HasSubstr("proof      skipped"));
+}
+
+TEST_F(CliOnnxBuild, DeclaredStatesMustBeThoseOfTheDataFlow) {
+  const Outcome right = build({"--state", "past_key_values.0.key=present.0.key"});
+  EXPECT_EQ(right.exit_code, 0) << right.err;
+  const Outcome wrong = build({"--state", "past_key_values.0.key=present.1.key"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("is returned by 'present.0.key'"));
+  const Outcome broken = build({"--state", "past_key_values.0.key"});
+  EXPECT_EQ(broken.exit_code, 2);
+  EXPECT_THAT(broken.err, HasSubstr("NAME=VALUE is wanted"));
+}
+
+TEST_F(CliOnnxBuild, ReportsGoWhereTheyCan) {
+  const Outcome nowhere = build({"--report", at("no/such/r.json")});
+  EXPECT_EQ(nowhere.exit_code, 2);
+  EXPECT_FALSE(fs::exists(at("x.plan")));
+  EXPECT_EQ(build({"--report", model_}).exit_code, 2);
+}
+
+TEST_F(CliOnnxBuild, ExternalDataIsNotOverwritten) {
+  const fs::path copy = folder_ / "model";
+  fs::copy(KVERN_TEST_DATA "/golden/onnx/gemma2__genai_fp32", copy);
+  const std::string data = (copy / "model.onnx.data").string();
+  const auto size = fs::file_size(data);
+  const Outcome onto = run({"build", (copy / "model.onnx").string(), "-o", data});
+  EXPECT_EQ(onto.exit_code, 2) << onto.err;
+  EXPECT_THAT(onto.err, HasSubstr("would overwrite"));
+  EXPECT_EQ(fs::file_size(data), size);
+}
+
+}  // namespace
+}  // namespace kvern::cli_test
