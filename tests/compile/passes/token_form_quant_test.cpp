@@ -1,115 +1,21 @@
 // Quantised exports: codes stay codes of the file, numbers are those of the graph as it is written.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
-#include <unistd.h>
 
 #include <cmath>
-#include <filesystem>
-#include <fstream>
-#include <random>
 
 #include "compile/eval/eval.h"
 #include "compile/eval/tensor/tensor_eval.h"
 #include "compile/passes/token_form/token_form.h"
 #include "compile/quantize/exact_format.h"
-#include "compile/quantize/materialize.h"
 #include "kvern/error.h"
+#include "tests/compile/passes/quant_graph.h"
 
 namespace kvern::passes {
 namespace {
 
-namespace fs = std::filesystem;
 using ir::ElementType;
 using ::testing::HasSubstr;
-
-// A graph whose constants lie in a file, 4-bit ones two a byte.
-class QuantGraph {
- public:
-  QuantGraph& codes(const std::string& name, ElementType type, const Shape& shape, int low,
-                    int high) {
-    ir::Array array(type, shape);
-    for (std::byte& b : array.mutable_bytes()) {
-      b = static_cast<std::byte>(std::uniform_int_distribution<int>(low, high)(random_));
-    }
-    return constant(name, std::move(array));
-  }
-  QuantGraph& floats(const std::string& name, const Shape& shape, float low, float high) {
-    ir::Array array(ElementType::kFloat, shape);
-    for (float& v : array.mutable_as<float>()) {
-      v = std::uniform_real_distribution<float>(low, high)(random_);
-    }
-    return constant(name, std::move(array));
-  }
-  QuantGraph& constant(const std::string& name, ir::Array array) {
-    constants_.emplace_back(name, std::move(array));
-    return *this;
-  }
-  // Constants stay in memory only, as where they were typed data.
-  QuantGraph& without_file() {
-    in_file_ = false;
-    return *this;
-  }
-
-  // `text` makes %made [batch, seq, 24] of %input_ids and, where `embedded`, of %x [batch, seq,
-  // 32]; an attention over it makes it a decoder.
-  void graph(const std::string& text, bool embedded = true) {
-    if (embedded) floats("table", {24, 32}, -1, 1);
-    const std::string begin = "input %input_ids int64[batch, seq]\n";
-    const std::string embed = embedded ? "%x = Gather(%table, %input_ids) {axis = 0}\n" : "";
-    std::string consts;
-    for (const auto& [name, array] : constants_) consts += placeholder(name, array);
-    const std::string end =
-        "%seen = Attention(%made, %made, %made) "
-        "{q_num_heads = 2, kv_num_heads = 2, is_causal = 1} opset 23\n"
-        "%logits = Add(%made, %seen)\noutput %logits\n";
-    model.graph = ir::parse_tensor_graph(begin + consts + embed + text + end, 21);
-    std::vector<std::byte> file(1);  // nothing is aligned
-    for (auto& [name, array] : constants_) {
-      const std::vector<std::byte> bytes = stored(array);
-      if (in_file_) {
-        array = ir::Array::view(array.type(), array.shape(), array.bytes(),
-                                std::make_shared<ir::Array>(array),
-                                ir::ArrayOrigin{name, 0, file.size()});
-      }
-      file.insert(file.end(), bytes.begin(), bytes.end());
-      model.graph.constants.insert_or_assign(model.graph.find(name), array);
-    }
-    const fs::path path = fs::temp_directory_path() / fmt::format("kvern_quant_{}", ::getpid());
-    std::ofstream(path, std::ios::binary)
-        .write(reinterpret_cast<const char*>(file.data()), static_cast<long>(file.size()));
-    files.push_back(std::make_shared<MappedFile>(path.string()));
-    fs::remove(path);  // the mapping stays
-  }
-
-  ir::TensorModel model;
-  quantize::Files files;
-
- private:
-  static std::string placeholder(const std::string& name, const ir::Array& array) {
-    std::string zeros;
-    for (int64_t i = 0; i < array.count(); ++i) zeros += i > 0 ? ", 0" : "0";
-    std::string dims;
-    for (const int64_t dim : array.shape())
-      dims += fmt::format("{}{}", dims.empty() ? "" : ", ", dim);
-    return fmt::format("const %{} {}[{}] = {{{}}}\n", name, ir::element_type_name(array.type()),
-                       dims, zeros);
-  }
-  static std::vector<std::byte> stored(const ir::Array& array) {
-    const auto bytes = array.bytes();
-    const bool nibbles = array.type() == ElementType::kUint4 || array.type() == ElementType::kInt4;
-    if (!nibbles) return {bytes.begin(), bytes.end()};
-    std::vector<std::byte> out((bytes.size() + 1) / 2);
-    for (size_t i = 0; i < bytes.size(); ++i) {
-      const auto code = static_cast<unsigned>(bytes[i]) & 15u;
-      out[i / 2] |= static_cast<std::byte>(code << (i % 2 * 4));
-    }
-    return out;
-  }
-
-  std::mt19937 random_{5};
-  bool in_file_ = true;
-  std::vector<std::pair<std::string, ir::Array>> constants_;
-};
 
 class FileWeights final : public eval::WeightProvider {
  public:
@@ -445,6 +351,40 @@ TEST(TokenFormQuant, DynamicInt8PerTokenKeepsCodesAndTakesActivationsUnrounded) 
   EXPECT_FALSE(kept(form).has_min);
   EXPECT_THAT(form.notes, ::testing::Contains(HasSubstr("unrounded")));
   for (const ir::Node& node : form.graph.nodes()) EXPECT_NE(node.op->name, "scale");
+}
+
+// Products of integers as ONNX Runtime fuses them: the same weights.
+TEST(TokenFormQuant, FusedDynamicProductsAreTheirParts) {
+  TokenFormOptions options;
+  options.per_token_dynamic_quant = true;
+  for (const char* text :
+       {"%made = com.microsoft.DynamicQuantizeMatMul(%x, %q, %s, %z, %bias) opset 1\n",
+        "%xq, %xs, %xz = DynamicQuantizeLinear(%x)\n"
+        "%made = com.microsoft.MatMulIntegerToFloat(%xq, %q, %xs, %s, %xz, %z, %bias) opset 1\n"}) {
+    QuantGraph g;
+    g.codes("q", ElementType::kInt8, {32, 24}, -128, 127)
+        .floats("s", {24}, 0.01f, 0.02f)
+        .constant("z", ir::Array(ElementType::kInt8, {24}))
+        .floats("bias", {24}, -1, 1);
+    g.graph(text);
+    EXPECT_THAT(refusal(g), HasSubstr("one scale over all tokens of the batch"));
+    EXPECT_EQ(kept(same_logits(g, options, 0.02)).storage, DType::kI8);
+  }
+}
+
+TEST(TokenFormQuant, ProductsOfIntegersWithFixedScales) {
+  QuantGraph g;
+  g.constant("xs", ir::Array::scalar_f32(0.01f))
+      .codes("xz", ElementType::kUint8, {}, 100, 100)
+      .codes("q", ElementType::kInt8, {32, 24}, -128, 127)
+      .floats("s", {24}, 0.01f, 0.02f);
+  g.graph(
+      "%xq = QuantizeLinear(%x, %xs, %xz)\n"
+      "%y = MatMulInteger(%xq, %q, %xz)\n"
+      "%yf = Cast(%y) {to = 1}\n"
+      "%ys = Mul(%xs, %s)\n"
+      "%made = Mul(%yf, %ys)\n");
+  EXPECT_EQ(kept(same_logits(g)).storage, DType::kI8);
 }
 
 TEST(TokenFormQuant, ScalesPerFeatureOfActivationsAreRefused) {

@@ -56,15 +56,22 @@ Shape without_ones(const Shape& shape) {
   return out;
 }
 
-// Numbers beside the codes, where they lie in the file if they do.
+// Numbers beside the codes.
 std::optional<ir::Array> beside(Value& value) {
+  if (auto array = lying(value)) return array;
   const auto from = provenance_of(value);
   if (from == nullptr || from->scales.has_value()) return std::nullopt;
-  const bool as_it_lies = !from->transposed || without_ones(from->shape).size() < 2;
-  return as_it_lies ? from->source.reshaped(from->shape) : value.known()->at(0);
+  return value.known()->at(0);
 }
 
 }  // namespace
+
+std::optional<ir::Array> lying(Value& value) {
+  const auto from = provenance_of(value);
+  if (from == nullptr || from->scales.has_value()) return std::nullopt;
+  if (from->transposed && without_ones(from->shape).size() > 1) return std::nullopt;
+  return from->source.reshaped(from->shape);
+}
 
 CodeMatrix code_matrix(const Provenance& from) {
   CodeMatrix out;

@@ -11,6 +11,10 @@ namespace kvern::passes::token_form {
 
 struct RuleCall;
 
+// The array of a constant as it lies in the file, whatever it was reshaped to; nothing where it was
+// turned or dequantised.
+std::optional<ir::Array> lying(Value& value);
+
 // The matrix of codes of a quantised Provenance, as recipes mean it, before it is turned.
 struct CodeMatrix {
   int64_t rows = 0;

@@ -50,6 +50,9 @@ Value add_values(const RuleCall& call, Value& a, Value& b);
 // Rows of a table [vocabulary, features] that the ids choose.
 Value make_embedding(const RuleCall& call, Value& ids, std::shared_ptr<const Provenance> table,
                      ir::ElementType type, std::vector<Shape> shapes);
+// f(x) over the elements of a value, token by token; written at once where `now`.
+Value rounded(const RuleCall& call, Value& x, ir::ElementType type, bool now,
+              const std::function<ExprPtr(ExprPtr)>& f);
 // A linear layer over unscaled codes takes their scales; nothing for any other x.
 std::optional<Value> scale_codes(const RuleCall& call, const Value& x, Value& scale,
                                  const std::vector<Shape>& shapes);
