@@ -161,6 +161,20 @@ TEST(TokenFormQuant, NBitsRefusesWhatItDoesNotKnow) {
   wrong.codes("b", ElementType::kUint8, {24, 2, 8}, 0, 255).floats("s", {24, 3}, 0.01f, 0.1f);
   wrong.graph(fmt::format(kNBits, "", 4));
   EXPECT_THAT(refusal(wrong), HasSubstr("are not those of [24, 32] in blocks of 16"));
+  QuantGraph huge;
+  huge.codes("b", ElementType::kUint8, {24, 2, 8}, 0, 255).floats("s", {24, 2}, 0.01f, 0.1f);
+  huge.graph(
+      "%made = com.microsoft.MatMulNBits(%x, %b, %s) "
+      "{K = 32, N = 24, bits = 4, block_size = 4611686018427387904} opset 1\n");
+  EXPECT_THAT(refusal(huge), HasSubstr("no blocks of a matrix"));
+  QuantGraph order;
+  order.codes("b", ElementType::kUint8, {24, 2, 8}, 0, 255)
+      .floats("s", {24, 2}, 0.01f, 0.1f)
+      .constant("g", ir::Array::vector_i64(std::vector<int64_t>(32, 0)));
+  order.graph(
+      "%made = com.microsoft.MatMulNBits(%x, %b, %s, _, %g) "
+      "{K = 32, N = 24, bits = 4, block_size = 16} opset 1\n");
+  EXPECT_THAT(refusal(order), HasSubstr("g_idx"));
 }
 
 // One set of bytes: rows of an embedding and the head, as the GenAI builder ties them.

@@ -30,7 +30,7 @@ std::optional<ir::SourceType> raw_type(ElementType type, int bits) {
 }
 
 int64_t blocks_of(int64_t count, int64_t block) {
-  return block == 0 ? 1 : (count + block - 1) / block;
+  return block == 0 || count == 0 ? 1 : (count - 1) / block + 1;
 }
 
 // Element `index` of packed bytes, low bits first.
@@ -144,7 +144,7 @@ std::shared_ptr<const Provenance> dequantised_weight(const RuleCall& call) {
     return nullptr;
   }
   const Shape dims = without_ones(codes->shape);
-  if (dims.size() != 2) return nullptr;
+  if (dims.size() != 2 || num_elements(dims) == 0) return nullptr;
   auto out = std::make_shared<Provenance>(*codes);
   out->source = codes->source.reshaped(codes->transposed ? Shape{dims[1], dims[0]} : dims);
   out->scales = beside(call.in(1));
@@ -171,7 +171,8 @@ std::shared_ptr<const Provenance> dequantised_weight(const RuleCall& call) {
 
 std::shared_ptr<const Provenance> plain_codes(const Provenance& from, ir::Array zeros) {
   const Shape dims = without_ones(from.shape);
-  if (from.scales.has_value() || dims.size() != 2 || !raw_type(from.source.type(), 0)) {
+  if (from.scales.has_value() || dims.size() != 2 || num_elements(dims) == 0 ||
+      !raw_type(from.source.type(), 0)) {
     return nullptr;
   }
   auto out = std::make_shared<Provenance>(from);

@@ -10,6 +10,8 @@ namespace {
 using ir::ElementType;
 using Op = Expr::Op;
 
+constexpr int64_t kMaxBlock = 1 << 20;
+
 struct Range {
   double low, high;
 };
@@ -131,8 +133,8 @@ std::shared_ptr<const Provenance> packed_weight(const RuleCall& call, std::strin
   }
   if (call.has(4)) return refuse("g_idx (columns in another order) is not supported");
   if (!bits) return refuse(fmt::format("{} bits; 2, 4 and 8 are known", node.i("bits", 4)));
-  if (n <= 0 || k <= 0 || block < 16 || (block & (block - 1)) != 0 || n > (int64_t{1} << 31) ||
-      k > (int64_t{1} << 31)) {
+  if (n <= 0 || k <= 0 || block < 16 || block > kMaxBlock || (block & (block - 1)) != 0 ||
+      n > (int64_t{1} << 31) || k > (int64_t{1} << 31)) {
     return refuse(
         fmt::format("N {}, K {} and block_size {} are no blocks of a matrix", n, k, block));
   }
@@ -180,7 +182,8 @@ std::shared_ptr<const Provenance> packed_table(const RuleCall& call, std::string
   if (!codes || !scales || !bits) return refuse("its table is computed");
   int64_t axis = node.i("quantize_axis", 1);
   if (axis < 0) axis += 2;
-  if (codes->rank() != 2 || node.i("gather_axis", 0) != 0 || axis != 1 || block < 16) {
+  if (codes->rank() != 2 || node.i("gather_axis", 0) != 0 || axis != 1 || block < 16 ||
+      block > kMaxBlock || codes->count() == 0) {
     return refuse("its table is no embedding quantised along features");
   }
   auto out = std::make_shared<Provenance>();
