@@ -65,8 +65,8 @@ std::string random_constant(const std::string& line) {
 // One line of a graph, with what it stands for.
 std::string expanded(const std::string& line, int depth = 0) {
   KVERN_CHECK(depth < 8, "parts use each other: {}", line);
-  if (line.starts_with("weight ")) return random_constant(line) + "\n";
-  if (!line.starts_with("use ")) return line.substr(0, line.find('#')) + "\n";
+  if (line.starts_with("weight ")) return random_constant(line).append("\n");
+  if (!line.starts_with("use ")) return line.substr(0, line.find('#')).append("\n");
   const std::vector<std::string> words = words_of(line);
   std::string text = read_text_file(kFolder + words.at(1) + ".part", 1 << 20);
   for (size_t i = 2; i < words.size(); ++i) {

@@ -23,6 +23,11 @@ struct TurnedRow {
 std::optional<TurnedRow> decode_row(const Walk& walk, std::span<const Symbol> row,
                                     std::string* why);
 
+// `table` multiplies activations: throws Error(kUnsupported) where it turns the positions of the
+// small worlds by position * frequency, for a frequency of the graph, but not those of the long
+// ones.
+void check_far_angles(const RuleCall& call, Value& table);
+
 // Angles by position, from rows of many tokens; finds angle = position * frequency.
 class AngleTable {
  public:

@@ -7,6 +7,7 @@
 #include "compile/passes/token_form/activation.h"
 #include "compile/passes/token_form/attention.h"
 #include "compile/passes/token_form/provenance.h"
+#include "compile/passes/token_form/rotation.h"
 #include "compile/passes/token_form/rules.h"
 
 namespace kvern::passes::token_form {
@@ -249,6 +250,7 @@ Value known_side(const RuleCall& call, Op op, Value& x, Value& c, bool x_first,
     std::string why;
     const auto view = as_view(call.walk, x, &why);
     if (view == nullptr) return opaque(call, why);
+    if (op == Op::kMul) check_far_angles(call, c);
     return times(call, *view, c, op == Op::kDiv, x, std::move(shapes));
   }
   if (op == Op::kAdd || (op == Op::kSub && x_first)) {
