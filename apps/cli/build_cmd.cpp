@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "apps/cli/build_options.h"
 #include "apps/cli/interrupt.h"
@@ -18,6 +19,7 @@ struct Flags {
   std::string model;
   std::string plan;
   std::string report;
+  std::string twin;
   int threads = 0;
   bool json = false;
   bool quiet = false;
@@ -74,6 +76,21 @@ void write_report(const std::string& path, const std::string& text) {
                                      error ? ": " + error.message() : ""));
 }
 
+// The plan beside that of its twin, which is built for this and removed.
+PlanDivergence compare_with_twin(const Flags& flags, BuildOptions options) {
+  if (is_plan(flags.twin)) return compare_plans(flags.twin, flags.plan);
+  struct Temporary {
+    std::string path;
+    ~Temporary() {
+      std::error_code ignored;
+      std::filesystem::remove(path, ignored);
+    }
+  } const made{fmt::format("{}.twin.{}", flags.plan, ::getpid())};
+  options.weights = WeightFormat::kKeep;
+  Builder(options).build(flags.twin, made.path);
+  return compare_plans(made.path, flags.plan);
+}
+
 int build(const Flags& flags, const BuildFlags& build_flags) {
   check_report_path(flags);
   BuildOptions options = build_flags.to_options();
@@ -83,11 +100,19 @@ int build(const Flags& flags, const BuildFlags& build_flags) {
   const BuildResult result = Builder(options).build(flags.model, flags.plan);
   if (!flags.report.empty()) write_report(flags.report, result.report_json + "\n");
   for (const std::string& warning : result.warnings) print_error("warning: " + warning);
+  std::optional<PlanDivergence> twin;
+  if (!flags.twin.empty()) twin = compare_with_twin(flags, options);
   if (flags.json) {
     nlohmann::ordered_json json;
     json["plan"] = result.plan_path;
     json["bytes"] = result.plan_bytes;
     json["seconds"] = result.seconds;
+    if (twin) {
+      json["twin"] = {{"positions", twin->positions},
+                      {"mean_kl", twin->mean_kl},
+                      {"max_kl", twin->max_kl},
+                      {"top1_agreement", twin->top1_agreement}};
+    }
     json["report"] = nlohmann::ordered_json::parse(result.report_json);
     print(json.dump(1) + "\n");
     return kOk;
@@ -96,6 +121,12 @@ int build(const Flags& flags, const BuildFlags& build_flags) {
   if (const std::string table = import_table(result.report_json); !table.empty()) print_note(table);
   print(fmt::format("{}: {} in {:.1f} s\n{}", result.plan_path, show_bytes(result.plan_bytes),
                     result.seconds, count_formats(result.report_json)));
+  if (twin) {
+    print(fmt::format(
+        "  against {}: mean KL {:.2e} nats (largest {:.2e}), same first choice {:.1f} % of "
+        "{} positions\n",
+        flags.twin, twin->mean_kl, twin->max_kl, 100 * twin->top1_agreement, twin->positions));
+  }
   return kOk;
 }
 
@@ -112,6 +143,9 @@ std::function<int()> setup_build(CLI::App& app) {
   app.add_option("-o,--output", flags->plan, "Plan file to write")->required();
   app.add_option("--report", flags->report,
                  "Write what the build found and did to this file, as JSON");
+  app.add_option("--twin", flags->twin,
+                 "Compare with this plan or model, the float twin of a quantised one: mean KL and "
+                 "agreement over 512 random tokens");
   add_build_flags(app, build_flags);
   app.add_option("--seed", build_flags->seed, "Of synthetic weights")->capture_default_str();
   app.add_option("--threads", flags->threads,

@@ -19,6 +19,8 @@ constexpr Verb kVerbs[] = {
     {"build", "Compile a model into a plan",
      "  kvern build model.gguf -o model.plan\n"
      "  kvern build model_folder/ -o small.plan --weights int4 --kv int8\n"
+     "  kvern build model.onnx -o model.plan --report report.json\n"
+     "  kvern build int8.onnx -o int8.plan --dynamic-quant per-token --twin float.onnx\n"
      "  kvern build synthetic:config.json -o shape.plan --weights int8 --seed 1\n",
      setup_build},
     {"run", "Answer a prompt from a plan or a model",

@@ -68,6 +68,18 @@ class Builder {
 // Error(kNotFound | kIo | kUnsupported) as Plan::open.
 void verify_plan(const std::string& plan_path, const ProgressFn& progress = {});
 
+// How far the predictions of `candidate` are from those of `reference`, over `num_tokens` random
+// ids (from a fixed seed; fewer where the context is shorter) that both read.
+struct PlanDivergence {
+  int64_t positions = 0;
+  double mean_kl = 0;  // nats; sum p log(p / q), p the reference's
+  double max_kl = 0;
+  double top1_agreement = 0;  // share of positions where both choose the same id
+};
+// Throws as Plan::open, and Error(kInvalidArgument) where the vocabularies differ.
+PlanDivergence compare_plans(const std::string& reference_plan, const std::string& candidate_plan,
+                             int64_t num_tokens = 512);
+
 // True when the file begins like a plan. False for a file that is absent or unreadable.
 bool is_plan(const std::string& path);
 
