@@ -73,6 +73,20 @@ class _Calibration:
         return next(self.feeds, None)
 
 
+def _weight_products(path):
+    """Names of the products with a weight: ONNX Runtime's MatMulConstBOnly is for its dynamic
+    quantiser alone, so that the products of attention would be quantised too."""
+    import onnx
+
+    graph = onnx.load(path).graph
+    constants = {tensor.name for tensor in graph.initializer}
+    constants |= {node.output[0] for node in graph.node if node.op_type == "Constant"}
+    turned = {node.output[0] for node in graph.node
+              if node.op_type == "Transpose" and node.input[0] in constants}
+    return [node.name for node in graph.node
+            if node.op_type in ("MatMul", "Gemm") and node.input[1] in constants | turned]
+
+
 def _qdq(folder, path, constant_only):
     from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
 
@@ -81,7 +95,7 @@ def _qdq(folder, path, constant_only):
         twin, path, _Calibration(twin), quant_format=QuantFormat.QDQ, per_channel=True,
         activation_type=QuantType.QUInt8, weight_type=QuantType.QInt8,
         op_types_to_quantize=["MatMul", "Gemm"],
-        extra_options={"MatMulConstBOnly": constant_only})
+        nodes_to_quantize=_weight_products(twin) if constant_only else None)
 
 
 def _genai(folder, path, precision):
@@ -99,6 +113,7 @@ STYLES = {
     "opt_past": style(_optimum, task="text-generation-with-past"),
     "int8_dynamic": style(_dynamic),
     "int8_qdq": style(_qdq, constant_only=True),
+    "int8_qdq_all": style(_qdq, constant_only=False),
     "genai11_fp32": style(_genai, precision="fp32"),
     "genai11_int4": style(_genai, precision="int4"),
 }
