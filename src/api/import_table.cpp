@@ -82,7 +82,9 @@ std::string generic(const Json& json) {
   const Json& instructions = json.at("instructions");
   if (instructions.empty()) return "  generic    none: every op has a kernel of its own\n";
   Json names = Json::array();
-  for (const Json& line : instructions) names.push_back(line.at("value"));
+  for (const Json& line : instructions) {
+    names.push_back(text_of(line, "node").empty() ? line.at("value") : line.at("node"));
+  }
   return fmt::format("  generic    {:.1f} % of a decode step ({}): {}\n", share * 100,
                      text_of(json, "share_is"), joined(names));
 }
@@ -99,6 +101,12 @@ std::string proof(const Json& json) {
         text_of(json, "tolerance_of"));
   } else {
     out = fmt::format("  proof      {}\n", status);
+  }
+  if (const auto kl = json.find("kl_of_per_token_scales"); kl != json.end()) {
+    out += fmt::format(
+        "             no scales over tokens: KL {:.2g} on the mean and {:.2g} at most from "
+        "the file as written, over {} tokens\n",
+        kl->at("mean").get<double>(), kl->at("max").get<double>(), text_of(*kl, "tokens"));
   }
   const auto notes = json.find("notes");
   if (notes == json.end()) return out;

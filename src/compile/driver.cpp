@@ -15,6 +15,7 @@
 #include "compile/quantize/packed_bytes.h"
 #include "compile/report.h"
 #include "compile/tensor_form.h"
+#include "compile/tune/step_time.h"
 #include "compile/tune/tune.h"
 #include "plan/reader.h"
 #include "plan/writer.h"
@@ -173,6 +174,21 @@ OnnxFacts onnx_facts(import::ImportedModel& model, const std::optional<Conversio
   return facts;
 }
 
+// What the generic ops cost: by bytes for the plan, by time for who builds it here.
+void measure_generic(const import::ImportedModel& model, const lower::Lowered& lowered,
+                     const plan::Plan& plan, OnnxFacts& onnx, std::vector<std::string>& warnings) {
+  const int64_t context = plan.profile.context_length.opt;
+  onnx.generic = onnx.generic_here = generic_share(lowered, plan.kv_layout, context);
+  if (onnx.generic.lines.empty()) return;
+  onnx.generic_here = measured_share(
+      lowered.program,
+      tune::time_decode_step(lowered.program, lowered.weights, plan.kv_layout, context));
+  name_nodes(model.graph, onnx.generic);
+  name_nodes(model.graph, onnx.generic_here);
+  std::string warning = generic_warning(onnx.generic_here);
+  if (!warning.empty()) warnings.push_back(std::move(warning));
+}
+
 }  // namespace
 
 BuildResult build(const BuildRequest& request) {
@@ -193,11 +209,9 @@ BuildResult build(const BuildRequest& request) {
   plan.kv_layout = layout_of(model.slots, request);
   lower::Lowered lowered = lower::program(model.graph, plan.kv_layout, request.activations);
   tune::pick(lowered.program);
-  if (conversion) {
-    onnx.generic = generic_share(lowered, plan.kv_layout, plan.profile.context_length.opt);
-    warn_of_generic(onnx.generic, model.warnings);
-  }
   lower::place_buffers(lowered.program);
+  std::vector<std::string> warnings_here;
+  if (conversion) measure_generic(model, lowered, plan, onnx, warnings_here);
   plan.program = std::move(lowered.program);
   plan.weights = lowered.weights;
   mark_synthetic(model, lowered.weight_index, plan);
@@ -223,8 +237,9 @@ BuildResult build(const BuildRequest& request) {
   };
   plan::write_plan(request.plan_path, plan, hooks);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  onnx.with_times = true;
-  return {plan_bytes, seconds.count(), hooks.final_report(), model.warnings};
+  onnx.of_this_machine = true;
+  warnings_here.insert(warnings_here.begin(), model.warnings.begin(), model.warnings.end());
+  return {plan_bytes, seconds.count(), hooks.final_report(), std::move(warnings_here)};
 }
 
 // Everything that import concluded goes in, not only the tensors: a file whose metadata was mended

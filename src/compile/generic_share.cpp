@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 namespace kvern::compile {
 namespace {
@@ -43,21 +44,19 @@ int64_t bytes_moved(const lower::Lowered& lowered, const plan::Instruction& inst
   return bytes;
 }
 
-}  // namespace
-
-GenericShare generic_share(const lower::Lowered& lowered, const plan::KvLayout& layout,
-                           int64_t context_tokens) {
+// Costs of all instructions, in any unit, become shares of their sum and `others`.
+GenericShare shares(const plan::Program& program, const std::vector<double>& costs, double others) {
   GenericShare out;
-  auto all = static_cast<double>(kv_bytes(layout, context_tokens));
-  for (const plan::Instruction& instruction : lowered.program.instructions) {
-    const auto bytes = static_cast<double>(bytes_moved(lowered, instruction));
-    all += bytes;
+  double all = others;
+  for (size_t i = 0; i < costs.size(); ++i) {
+    const plan::Instruction& instruction = program.instructions[i];
+    all += costs[i];
     if (is_generic(instruction.family)) {
-      out.lines.push_back({instruction.source, instruction.family, bytes});
+      out.lines.push_back({instruction.source, instruction.family, "", costs[i]});
     }
   }
   for (GenericShare::Line& line : out.lines) {
-    line.share /= std::max(all, 1.0);
+    line.share /= std::max(all, 1e-9);
     out.total += line.share;
   }
   std::stable_sort(out.lines.begin(), out.lines.end(),
@@ -65,20 +64,49 @@ GenericShare generic_share(const lower::Lowered& lowered, const plan::KvLayout& 
   return out;
 }
 
-void warn_of_generic(const GenericShare& share, std::vector<std::string>& warnings) {
-  if (share.total <= kWarnAbove) return;
-  std::string names;
+}  // namespace
+
+GenericShare generic_share(const lower::Lowered& lowered, const plan::KvLayout& layout,
+                           int64_t context_tokens) {
+  std::vector<double> bytes;
+  for (const plan::Instruction& instruction : lowered.program.instructions) {
+    bytes.push_back(static_cast<double>(bytes_moved(lowered, instruction)));
+  }
+  return shares(lowered.program, bytes, static_cast<double>(kv_bytes(layout, context_tokens)));
+}
+
+GenericShare measured_share(const plan::Program& program, const std::vector<double>& times_us) {
+  GenericShare out = shares(program, times_us, 0);
+  out.measured = true;
+  return out;
+}
+
+void name_nodes(const ir::Graph& graph, GenericShare& share) {
+  std::map<std::string, std::string> nodes;  // by value
+  for (const ir::Node& node : graph.nodes()) {
+    if (!node.outputs.empty()) nodes[graph.value(node.outputs[0]).name] = node.source_name;
+  }
+  for (GenericShare::Line& line : share.lines) {
+    const auto found = nodes.find(line.source);
+    if (found != nodes.end()) line.node = found->second;
+  }
+}
+
+std::string generic_warning(const GenericShare& share) {
+  if (share.total <= kWarnAbove) return "";
+  std::string values;
   for (size_t i = 0; i < std::min(share.lines.size(), kNamed); ++i) {
     const GenericShare::Line& line = share.lines[i];
-    names += fmt::format("{}{} ({}, {:.1f} %)", i == 0 ? "" : ", ", line.source, line.family,
-                         line.share * 100);
+    values +=
+        fmt::format("{}{} ({}, {:.1f} %)", i == 0 ? "" : ", ",
+                    line.node.empty() ? line.source : line.node, line.family, line.share * 100);
   }
-  if (share.lines.size() > kNamed)
-    names += fmt::format(" and {} more", share.lines.size() - kNamed);
-  warnings.push_back(
-      fmt::format("ops without a kernel of their own take {:.0f} % of a decode step (estimated by "
-                  "bytes): {}",
-                  share.total * 100, names));
+  if (share.lines.size() > kNamed) {
+    values += fmt::format(" and {} more", share.lines.size() - kNamed);
+  }
+  return fmt::format("ops without a kernel of their own take {:.0f} % of a decode step ({}): {}",
+                     share.total * 100, share.measured ? "measured here" : "estimated by bytes",
+                     values);
 }
 
 }  // namespace kvern::compile

@@ -14,8 +14,10 @@ struct GenericShare {
   struct Line {
     std::string source;  // the graph's value
     std::string family;
-    double share = 0;  // of the bytes that the whole step moves
+    std::string node;  // of the file; empty where the graph does not know
+    double share = 0;  // of the step
   };
+  bool measured = false;  // else estimated by the bytes that an instruction moves
   double total = 0;
   std::vector<Line> lines;  // largest first
 };
@@ -25,7 +27,13 @@ struct GenericShare {
 GenericShare generic_share(const lower::Lowered& lowered, const plan::KvLayout& layout,
                            int64_t context_tokens);
 
-// Above 10 % of the step, names the values that cost most.
-void warn_of_generic(const GenericShare& share, std::vector<std::string>& warnings);
+// The same by the time that every instruction takes: not for a plan, which holds none.
+GenericShare measured_share(const plan::Program& program, const std::vector<double>& times_us);
+
+// Sets Line::node of every line.
+void name_nodes(const ir::Graph& graph, GenericShare& share);
+
+// Above 10 % of the step: names what costs most. Empty below.
+std::string generic_warning(const GenericShare& share);
 
 }  // namespace kvern::compile

@@ -30,7 +30,10 @@ struct Proof {
   double tolerance = 0;            // of |difference|, relative to the largest logit of a run
   std::string tolerance_of;        // "f32", "f16", …: what the file computes in
   double max_abs_diff = 0;
-  double max_rel_diff = 0;         // to the largest logit of the run
+  double max_rel_diff = 0;  // to the largest logit of the run
+  // Where per-token scales were asked for: KL(file as written || plan) of next tokens, in nats.
+  int64_t kl_tokens = 0;
+  double kl_mean = 0, kl_max = 0;
   double seconds = 0;              // not for a plan, which holds no time
   std::vector<std::string> notes;  // what was left out and why
 };

@@ -11,8 +11,13 @@ namespace {
 namespace tf = passes::token_form;
 
 bool has_op(const ir::TensorGraph& graph, std::string_view op) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                     [&](const ir::TensorNode& node) { return node.op == op; });
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const ir::TensorNode& node) {
+    if (node.op == op) return true;
+    return std::any_of(node.attrs.begin(), node.attrs.end(), [&](const auto& attr) {
+      const auto* body = std::get_if<std::shared_ptr<const ir::TensorGraph>>(&attr.second);
+      return body != nullptr && has_op(**body, op);
+    });
+  });
 }
 
 // Positions read by anything but a rotation: learned ones.
@@ -98,6 +103,12 @@ bool move_past_switch(const passes::TokenForm& form, const ProofOptions& options
 
 }  // namespace
 
+bool has_shared_scales(const ir::TensorModel& model, const ProofOptions& options) {
+  return options.conversion.per_token_dynamic_quant &&
+         (has_op(model.graph, "DynamicQuantizeLinear") ||
+          has_op(model.graph, "DynamicQuantizeMatMul"));
+}
+
 std::vector<ProofRun> choose_runs(const ir::TensorModel& model, const passes::TokenForm& form,
                                   const ir::Graph& graph, const ProofOptions& options,
                                   int64_t budget, std::vector<std::string>& notes) {
@@ -107,10 +118,10 @@ std::vector<ProofRun> choose_runs(const ir::TensorModel& model, const passes::To
   const int64_t longer =
       window > 0 && window + 2 <= budget / 2 ? std::max<int64_t>(window + 2, 17) : 17;
   std::vector<ProofRun> wanted = {{{5, 1, 3}, one}, {{longer, 1, 1}, one}, {{1, 1}, one}};
-  if (options.conversion.per_token_dynamic_quant && has_op(model.graph, "DynamicQuantizeLinear")) {
+  if (has_shared_scales(model, options)) {
     notes.emplace_back(
-        "the file takes one scale over all tokens of a run, the plan one per token: compared on "
-        "runs of one token, where both are the same");
+        "the file rounds activations to 8 bits by one scale over all tokens of a run, the plan "
+        "does not mix tokens: compared on runs of one token");
     wanted = {{{1, 1, 1, 1, 1, 1}, one}, {{1, 1, 1}, one}};
     if (!plan.has_past) wanted = {{{1}, one}, {{1}, one}, {{1}, one}};
   } else if (const std::string why = why_not_padded(plan, form, graph); why.empty()) {

@@ -20,6 +20,9 @@ struct ProofRun {
   std::string text() const;  // "5 tokens, then 1, 3"
 };
 
+// DynamicQuantizeLinear over all tokens, and a plan that takes each token's own scale.
+bool has_shared_scales(const ir::TensorModel& model, const ProofOptions& options);
+
 // The runs for this file, most telling first, within `budget` tokens but at least one.
 std::vector<ProofRun> choose_runs(const ir::TensorModel& model, const passes::TokenForm& form,
                                   const ir::Graph& graph, const ProofOptions& options,

@@ -16,8 +16,11 @@ namespace kvern::compile {
 struct OnnxFacts {
   const passes::TokenForm* form = nullptr;  // nullptr: the model was none
   Proof proof;
-  GenericShare generic;
-  bool with_times = false;  // a plan holds none
+  GenericShare generic;       // by bytes
+  GenericShare generic_here;  // by time, where there are any
+  // Times are said too: of a report for who builds, not of the plan's, which is the same
+  // everywhere.
+  bool of_this_machine = false;
 };
 
 std::string write_report(const import::ImportedModel& model,

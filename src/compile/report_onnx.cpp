@@ -119,20 +119,26 @@ Json proof_json(const OnnxFacts& facts) {
     out["tolerance_of"] = proof.tolerance_of;
     out["max_abs_diff"] = proof.max_abs_diff;
     out["max_rel_diff"] = proof.max_rel_diff;
-    if (facts.with_times) out["seconds"] = proof.seconds;
+    if (proof.kl_tokens > 0) {
+      out["kl_of_per_token_scales"] = {
+          {"tokens", proof.kl_tokens}, {"mean", proof.kl_mean}, {"max", proof.kl_max}};
+    }
+    if (facts.of_this_machine) out["seconds"] = proof.seconds;
   }
   if (!proof.notes.empty()) out["notes"] = proof.notes;
   return out;
 }
 
 Json generic_json(const OnnxFacts& facts) {
-  Json out{{"nodes", facts.form->generic},
-           {"share_of_decode_step", facts.generic.total},
-           {"share_is", "estimated by bytes"}};
+  const GenericShare& generic = facts.of_this_machine ? facts.generic_here : facts.generic;
+  Json out{{"share_of_decode_step", generic.total},
+           {"share_is", generic.measured ? "measured here" : "estimated by bytes"}};
   out["instructions"] = Json::array();
-  for (const GenericShare::Line& line : facts.generic.lines) {
-    out["instructions"].push_back(
-        {{"value", line.source}, {"family", line.family}, {"share", line.share}});
+  for (const GenericShare::Line& line : generic.lines) {
+    out["instructions"].push_back({{"value", line.source},
+                                   {"node", line.node},
+                                   {"family", line.family},
+                                   {"share", line.share}});
   }
   return out;
 }
