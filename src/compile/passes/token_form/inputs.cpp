@@ -206,7 +206,11 @@ InputPlan plan_inputs(const ir::TensorModel& model, const TokenFormOptions& opti
 
 namespace {
 
-// Where the graph chooses by length, it chooses as at the plan's own context length.
+// A mask of three rows is cheap at any length that a model has.
+constexpr int64_t kLongestContext = int64_t{1} << 18;
+
+// Where the graph chooses by length, it chooses as at the plan's own context length; a window
+// below that shows there.
 void add_deciding(const TokenFormOptions& options, int64_t batch, int64_t past, int64_t most,
                   std::vector<World>& worlds) {
   const int64_t total = options.context_length;
@@ -225,7 +229,7 @@ std::vector<World> growing_worlds(const InputPlan& plan, const TokenFormOptions&
     out.push_back({one, 6, 0, false});  // the mask of the first tokens
     out.push_back({one, 3, longest, false});
   }
-  add_deciding(options, one, 1, 4200, out);
+  add_deciding(options, one, 1, kLongestContext, out);
   for (World& w : out) {
     if (plan.free_capacity) w.capacity = w.total() + 5;
   }

@@ -169,6 +169,21 @@ TokenForm convert_attempts(const ir::TensorModel& model, const TokenFormOptions&
   }
 }
 
+// True where the file converts but for the plan's context length: its tables end before.
+bool is_too_short(const ir::TensorModel& model, TokenFormOptions options,
+                  const tf::InputPlan& plan) {
+  if (options.context_length == 0) return false;
+  options.context_length = 0;
+  try {
+    convert_attempts(model, options, plan);
+    return true;
+  } catch (const InternalError&) {
+    throw;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 TokenForm to_token_form(const ir::TensorModel& model, const TokenFormOptions& options) {
@@ -177,7 +192,13 @@ TokenForm to_token_form(const ir::TensorModel& model, const TokenFormOptions& op
     return convert_attempts(model, options, plan);
   } catch (const InternalError&) {
     throw;
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (error.code() == Code::kInvalidModel && is_too_short(model, options, plan)) {
+      throw Error(error.code(),
+                  fmt::format("{}: the file does not reach the plan's context length of {}; build "
+                              "with a smaller --max-context-length",
+                              error.what(), options.context_length));
+    }
     if (!plan.has_branch) throw;
     try {
       return convert_branches(model, options, plan);
