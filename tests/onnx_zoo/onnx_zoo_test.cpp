@@ -60,6 +60,17 @@ TEST_P(OnnxZoo, AnswersAsOnnxRuntime) {
 INSTANTIATE_TEST_SUITE_P(Committed, OnnxZoo, ::testing::ValuesIn(committed()),
                          [](const auto& info) { return info.param; });
 
+// Weights in int8 as they are, activations unrounded: near ONNX Runtime, not equal.
+TEST(OnnxZooCheck, DynamicQuantPerTokenComesNear) {
+  CheckOptions options = options_of_style("int8_dynamic");
+  options.per_token_dynamic_quant = true;
+  options.logit_tolerance = 0.5;
+  options.margin = 1e9;  // ids are not asked for
+  const Outcome outcome = check_export(kFolder + "/llama_gqa__int8_dynamic", options);
+  EXPECT_STREQ(state_name(outcome.state), "right") << outcome.message;
+  EXPECT_GT(outcome.worst_logit, 1e-4);
+}
+
 TEST(OnnxZooCheck, SeesAnotherModelsAnswers) {
   // Qwen 3's oracle beside Llama's file: the check must be able to fail.
   const fs::path folder = fs::temp_directory_path() / "kvern_zoo_check";
