@@ -75,13 +75,11 @@ ir::Array broadcast(const ir::Array& array, const Shape& shape) {
   return eval::run_tensor_node(node, inputs).at(0);
 }
 
-void add_bias(const Walk& /*walk*/, Scores& scores, const std::vector<Shape>& shapes,
-              const std::vector<ir::Array>& bias) {
+void add_bias(Scores& scores, const std::vector<ir::Array>& bias) {
   std::vector<ir::Array> sum;
-  for (size_t world = 0; world < shapes.size(); ++world) {
-    ir::Array more =
-        ir::Array::of<float>(ir::ElementType::kFloat, bias[bias.size() == 1 ? 0 : world].shape(),
-                             bias[bias.size() == 1 ? 0 : world].to_f32());
+  for (size_t world = 0; world < bias.size(); ++world) {
+    ir::Array more = ir::Array::of<float>(ir::ElementType::kFloat, bias[world].shape(),
+                                          bias[world].to_f32());
     if (scores.bias.empty()) {
       sum.push_back(std::move(more));
       continue;

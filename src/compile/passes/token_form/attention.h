@@ -9,8 +9,7 @@ namespace kvern::passes::token_form {
 Value make_scores(Walk& walk, const ir::TensorNode& node, const View& q, const View& k,
                   std::vector<Shape> shapes);
 // Adds a constant, per world of a shape that broadcasts.
-void add_bias(const Walk& walk, Scores& scores, const std::vector<Shape>& shapes,
-              const std::vector<ir::Array>& bias);
+void add_bias(Scores& scores, const std::vector<ir::Array>& bias);
 // The attention that `probabilities` (normalised) and V make; throws naming what does not fit.
 Value attend(Walk& walk, const ir::TensorNode& node, const Value& probabilities, const View& v,
              ir::ElementType type, std::vector<Shape> shapes);

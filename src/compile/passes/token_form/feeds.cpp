@@ -6,6 +6,7 @@
 #include <cctype>
 
 #include "kvern/error.h"
+#include "tensor/float_bits.h"
 
 namespace kvern::passes::token_form {
 
@@ -33,29 +34,52 @@ std::string shown(const TensorValue& value) {
   return fmt::format("'{}' ({} [{}])", value.name, ir::element_type_name(value.type), dims);
 }
 
-Array ids_like(ElementType type, Shape shape, const std::vector<int64_t>& values) {
+namespace {
+
+// Numbers number(0), number(1), … as elements of an input's type.
+template <class Number>
+Array filled(ElementType type, Shape shape, const Number& number) {
   Array out(type, std::move(shape));
-  for (int64_t i = 0; i < out.count(); ++i) {
-    const int64_t v = values[static_cast<size_t>(i) % values.size()];
-    switch (type) {
-      case ElementType::kInt32:
-        out.mutable_as<int32_t>()[static_cast<size_t>(i)] = static_cast<int32_t>(v);
-        break;
-      case ElementType::kBool:
-        out.mutable_as<uint8_t>()[static_cast<size_t>(i)] = v != 0 ? 1 : 0;
-        break;
-      case ElementType::kFloat:
-        out.mutable_as<float>()[static_cast<size_t>(i)] = static_cast<float>(v);
-        break;
-      case ElementType::kInt64:
-        out.mutable_as<int64_t>()[static_cast<size_t>(i)] = v;
-        break;
-      default:
-        throw Error(Code::kUnsupported, fmt::format("onnx: an input of {} is not supported here",
-                                                    ir::element_type_name(type)));
-    }
+  const auto fill = [&]<class T>(std::span<T> to, auto convert) {
+    for (size_t i = 0; i < to.size(); ++i) to[i] = static_cast<T>(convert(number(i)));
+  };
+  const auto same = [](auto v) { return v; };
+  const auto narrow = [](auto v) { return static_cast<float>(v); };
+  switch (type) {
+    case ElementType::kBool: fill(out.mutable_as<uint8_t>(), [](auto v) { return v != 0; }); break;
+    case ElementType::kInt8: fill(out.mutable_as<int8_t>(), same); break;
+    case ElementType::kUint8: fill(out.mutable_as<uint8_t>(), same); break;
+    case ElementType::kInt32: fill(out.mutable_as<int32_t>(), same); break;
+    case ElementType::kInt64: fill(out.mutable_as<int64_t>(), same); break;
+    case ElementType::kFloat: fill(out.mutable_as<float>(), same); break;
+    case ElementType::kDouble: fill(out.mutable_as<double>(), same); break;
+    case ElementType::kFloat16:
+      fill(out.mutable_as<uint16_t>(), [&](auto v) { return f32_to_f16(narrow(v)); });
+      break;
+    case ElementType::kBfloat16:
+      fill(out.mutable_as<uint16_t>(), [&](auto v) { return f32_to_bf16(narrow(v)); });
+      break;
+    default:
+      throw Error(Code::kUnsupported, fmt::format("onnx: an input of {} is not supported here",
+                                                  ir::element_type_name(type)));
   }
   return out;
+}
+
+bool can_fill(ElementType type) {
+  return ir::is_float(type) || type == ElementType::kBool || type == ElementType::kInt8 ||
+         type == ElementType::kUint8 || type == ElementType::kInt32 || type == ElementType::kInt64;
+}
+
+// What hides a key where masks are added.
+float lowest(ElementType type) {
+  return type == ElementType::kFloat16 ? -65504.0f : -3.3e38f;
+}
+
+}  // namespace
+
+Array ids_like(ElementType type, Shape shape, const std::vector<int64_t>& values) {
+  return filled(type, std::move(shape), [&](size_t i) { return values[i % values.size()]; });
 }
 
 namespace {
@@ -107,22 +131,25 @@ Array mask_4d(const InputPlan::Line& line, const TensorValue& value, int64_t win
   const int64_t free = w.capacity > 0 ? w.capacity : w.total();
   const int64_t columns = dim_or(line.dims[3], capacity > 0 ? capacity : free);
   const int64_t heads = dim_or(line.dims[1], 1);
-  Array out(value.type, {w.batch, heads, w.tokens, columns});
-  const bool is_bool = value.type == ElementType::kBool;
-  for (int64_t i = 0; i < out.count(); ++i) {
+  // Floats are added, anything else chooses.
+  const bool adds = ir::is_float(value.type);
+  const float hidden = adds ? lowest(value.type) : 0.0f, shown = adds ? 0.0f : 1.0f;
+  return filled(value.type, {w.batch, heads, w.tokens, columns}, [&](size_t at) {
+    const auto i = static_cast<int64_t>(at);
     const int64_t key = i % columns, query = w.past + i / columns % w.tokens;
     const int64_t first = pad_of(pads, i / columns / w.tokens / heads);
     const bool seen = key <= query && key >= first && (window == 0 || key > query - window);
-    if (is_bool) {
-      out.mutable_as<uint8_t>()[static_cast<size_t>(i)] = seen ? 1 : 0;
-    } else {
-      out.mutable_as<float>()[static_cast<size_t>(i)] = seen ? 0.0f : -3.4e38f;
-    }
-  }
-  return out;
+    return seen ? shown : hidden;
+  });
 }
 
-Array positions(const InputPlan::Line& line, ElementType type, const World& w, Pads pads) {
+Array positions(const InputPlan::Line& line, const TensorValue& value, const World& w, Pads pads) {
+  if (line.dims.size() > 2) {
+    throw Error(Code::kUnsupported,
+                fmt::format("onnx: the positions {} are several per token (multimodal rotation, "
+                            "M-RoPE), which is not supported; [length] and [batch, length] are",
+                            shown(value)));
+  }
   const bool flat = line.dims.size() == 1;
   const int64_t rows = flat ? 1 : line.dims.size() == 2 ? dim_or(line.dims[0], w.batch) : w.batch;
   std::vector<int64_t> all;
@@ -130,7 +157,7 @@ Array positions(const InputPlan::Line& line, ElementType type, const World& w, P
     const int64_t pad = pad_of(pads, b);
     for (int64_t s = 0; s < w.tokens; ++s) all.push_back(std::max<int64_t>(w.past + s - pad, 0));
   }
-  return ids_like(type, flat ? Shape{w.tokens} : Shape{rows, w.tokens}, all);
+  return ids_like(value.type, flat ? Shape{w.tokens} : Shape{rows, w.tokens}, all);
 }
 
 int64_t meaning(const std::string& text, const World& w) {
@@ -210,11 +237,17 @@ int64_t head_dim_of(const TensorGraph& graph, TensorValueId past) {
 Array input_array(const TensorGraph& graph, const InputPlan& plan, const InputPlan::Line& line,
                   const TokenFormOptions& options, const World& w, Pads pads) {
   const TensorValue& value = graph.values[static_cast<size_t>(line.id)];
+  if (!can_fill(value.type)) {
+    throw Error(Code::kUnsupported,
+                fmt::format("onnx: input {} has a type that Kvern does not fill; floats, bool, "
+                            "int32 and int64 are known",
+                            shown(value)));
+  }
   if (line.role == "mask") return mask_2d(line, value.type, w, pads);
   if (line.role == "mask 4d") {
     return mask_4d(line, value, window_of(graph, value, options), plan.capacity, w, pads);
   }
-  if (line.role == "positions") return positions(line, value.type, w, pads);
+  if (line.role == "positions") return positions(line, value, w, pads);
   return ids_like(value.type, scalar_shape(graph, plan, value, w), {meaning(line.meaning, w)});
 }
 

@@ -76,6 +76,12 @@ InputPlan::Line past_line(const TensorValue& value, TensorValueId id, InputPlan&
   InputPlan::Line line{id, "past", "", value.dims};
   const size_t rank = value.dims.size();
   for (size_t i = 0; i < rank; ++i) {
+    if (value.dims[i].value == 0) {
+      throw Error(Code::kUnsupported,
+                  fmt::format("onnx: the cache {} has a fixed length of 0: it was exported with an "
+                              "empty past; export again with dynamic axes for the past's length",
+                              shown(value)));
+    }
     if (value.dims[i].value >= 0) continue;
     if (i == 0) {
       line.batch_axis = 0;

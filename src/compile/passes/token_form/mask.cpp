@@ -7,13 +7,6 @@
 #include <limits>
 
 namespace kvern::passes::token_form {
-namespace {
-
-// Below the row's highest bias by more: masked. Exports fill with -10000 (old ones), -65504, the
-// lowest float or -inf; ALiBi stays far above at the lengths that are evaluated.
-constexpr float kMasked = 9000.0f;
-
-}  // namespace
 
 bool MaskProof::refuse(std::string why) {
   why_ = std::move(why);
@@ -39,7 +32,7 @@ bool MaskProof::note_window(int64_t position, int64_t first) {
 bool MaskProof::note_slopes(int64_t head, int64_t position, std::span<const int64_t> key_positions,
                             std::span<const float> bias, float own, float highest) {
   for (size_t j = 0; j < bias.size(); ++j) {
-    if (bias[j] <= highest - kMasked || key_positions[j] == position) continue;
+    if (bias[j] <= highest - kMaskedBelow || key_positions[j] == position) continue;
     const double slope =
         (static_cast<double>(bias[j]) - own) / static_cast<double>(key_positions[j] - position);
     const size_t first = head < 0 ? 0 : static_cast<size_t>(head);
@@ -62,11 +55,16 @@ bool MaskProof::note_slopes(int64_t head, int64_t position, std::span<const int6
 bool MaskProof::add_row(int64_t head, int64_t position, std::span<const int64_t> key_positions,
                         std::span<const float> bias) {
   float highest = -std::numeric_limits<float>::infinity();
-  for (const float value : bias) highest = std::max(highest, value);
+  for (const float value : bias) {
+    if (std::isnan(value)) {
+      return refuse(fmt::format("for the token at position {} its mask is NaN", position));
+    }
+    highest = std::max(highest, value);
+  }
   int64_t first = -1, count = 0, last = -1;
   float own = 0;
   for (size_t j = 0; j < bias.size(); ++j) {
-    if (!(bias[j] > highest - kMasked)) continue;  // NaN is masked too
+    if (!(bias[j] > highest - kMaskedBelow)) continue;
     const int64_t key = key_positions[j];
     if (key < 0) return refuse("it shows keys that belong to no token");
     if (key > position) {

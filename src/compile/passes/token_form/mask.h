@@ -8,6 +8,10 @@
 
 namespace kvern::passes::token_form {
 
+// Below the row's highest bias by more: masked. Exports fill with -10000 (old ones), -65504, the
+// lowest float or -inf; ALiBi stays far above at the lengths that are evaluated.
+inline constexpr float kMaskedBelow = 9000.0f;
+
 class MaskProof {
  public:
   explicit MaskProof(int64_t heads) : slopes_(static_cast<size_t>(heads)) {}

@@ -172,11 +172,18 @@ std::optional<TokenSet> tokens_of(const Walk& walk, const View& view, std::strin
   return set;
 }
 
-std::vector<ir::Array> placed(const Walk& /*walk*/, const TokenSet& set,
-                              std::span<const Shape> shapes, int32_t base) {
+bool same_counts(std::span<const Shape> a, std::span<const Shape> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Shape& x, const Shape& y) {
+    return num_elements(x) == num_elements(y);
+  });
+}
+
+std::vector<ir::Array> placed(const TokenSet& set, std::span<const Shape> shapes, int32_t base) {
   std::vector<ir::Array> out;
   for (size_t world = 0; world < set.place.size(); ++world) {
     ir::Array array(ir::ElementType::kSymbol, shapes[world]);
+    KVERN_CHECK(static_cast<size_t>(array.count()) == set.place[world].size(),
+                "{} places for {} elements", set.place[world].size(), array.count());
     size_t i = 0;
     for (Symbol& s : array.mutable_as<Symbol>()) {
       s = {};
@@ -214,7 +221,7 @@ std::shared_ptr<const View> as_view(Walk& walk, Value& value, std::string* why) 
     const int32_t base = walk.emit.emitted(y, static_cast<int64_t>(set->features.index.size()), "");
     std::vector<Shape> shapes(value.shapes.begin(),
                               value.shapes.begin() + static_cast<ptrdiff_t>(walk.num_layout));
-    Value made = view_value(value.type, value.shapes, placed(walk, *set, shapes, base));
+    Value made = view_value(value.type, value.shapes, placed(*set, shapes, base));
     value.detail = made.detail;
     return value.view();
   }

@@ -158,7 +158,7 @@ Value write_binary(const RuleCall& call, Value& a, Value& b, const ir::OpSchema&
   const int32_t base =
       walk.emit.emitted(made, static_cast<int64_t>(left->features.index.size()), call.node.who());
   std::vector<ir::Array> elements =
-      placed(walk, *left, std::span(shapes).first(walk.num_layout), base);
+      placed(*left, std::span(shapes).first(walk.num_layout), base);
   return view_value(a.type, std::move(shapes), std::move(elements));
 }
 
@@ -210,11 +210,11 @@ Value add_positions(const RuleCall& call, Value& x, Value& rows, std::vector<Sha
   const auto view = as_view(walk, x, &why);
   const std::optional<TokenSet> set = view == nullptr ? std::nullopt : tokens_of(walk, *view, &why);
   if (!set) return opaque(call, why);
-  if (static_cast<int64_t>(set->features.index.size()) != width) {
+  if (static_cast<int64_t>(set->features.index.size()) != width || !same_counts(shapes, x.shapes)) {
     return opaque(call, "positions are not as wide as what they are added to");
   }
   Value other = view_value(x.type, shapes,
-                           placed(walk, *set, std::span(shapes).first(walk.num_layout), base));
+                           placed(*set, std::span(shapes).first(walk.num_layout), base));
   walk.out.notes.push_back(
       fmt::format("learned positions, {} rows from row {}", from->shape[0] - *offset, *offset));
   return write_binary(call, x, other, ops::kAdd, "embed.placed", std::move(shapes));
@@ -294,7 +294,7 @@ std::optional<Value> stat_binary(const RuleCall& call, Op op, Value& a, Value& b
     out.eps += *number_a;
     return stat_value(b, out);
   }
-  if (sa != nullptr && op == Op::kPow && number_b && (*number_b == 0.5 || *number_b == -0.5)) {
+  if (sa != nullptr && sa->form == Stat::Form::kRaw && op == Op::kPow && number_b && (*number_b == 0.5 || *number_b == -0.5)) {
     Stat out = *sa;
     out.form = *number_b > 0 ? Stat::Form::kRoot : Stat::Form::kInverseRoot;
     return stat_value(a, out);
@@ -306,6 +306,7 @@ std::optional<Value> stat_binary(const RuleCall& call, Op op, Value& a, Value& b
     return stat_value(b, out);
   }
   if (op == Op::kSub && sb != nullptr && sb->kind == Stat::Kind::kMean &&
+      sb->form == Stat::Form::kRaw && sb->eps == 0 &&
       scaled_view(a) == ScaledView{sb->x, sb->scale}) {
     Value out = a;
     out.detail = std::make_shared<const Centered>(Centered{sb->x, sb->scale, false});
@@ -385,6 +386,9 @@ Values rule_binary(const RuleCall& call) {
   const std::optional<Op> op = binary_op(call.node.op);
   std::vector<Shape> shapes = inferred(call)[0].shapes;
   if (a.get<Scores>() != nullptr) return {scores_with(call, a, b, std::move(shapes))};
+  if (b.get<Scores>() != nullptr && *op == Op::kDiv) {
+    return {opaque(call, "it divides by attention scores")};
+  }
   if (b.get<Scores>() != nullptr) return {scores_with(call, b, a, std::move(shapes))};
   if (std::optional<Value> made = stat_binary(call, *op, a, b, shapes)) return {std::move(*made)};
   if (b.known() != nullptr) return {known_side(call, *op, a, b, true, std::move(shapes))};

@@ -10,7 +10,7 @@
 namespace kvern::passes::token_form {
 namespace {
 
-constexpr float kMasked = -3.4e38f;
+constexpr float kHidden = -3.4e38f;
 
 Value reshape(const RuleCall& call, Value& x, std::vector<int64_t> shape) {
   return run_op(call, "Reshape", 14, {x, constant_i64(call, std::move(shape))});
@@ -45,8 +45,11 @@ Value repeat_heads(const RuleCall& call, const Value& x, int64_t heads) {
 
 struct MaskRule {
   bool causal = false;
-  int64_t window = -1;            // a token sees so many positions, its own among them; -1: all
-  const Value* offset = nullptr;  // lengths of keys, where they are not all there are
+  int64_t window = -1;  // a token sees so many positions, its own among them; -1: all
+  // The op knows how many keys are older than its tokens: from its own past or lengths. Else its
+  // first token sees the first key alone, wherever the keys come from.
+  bool knows_past = false;
+  bool has_lengths = false;  // keys behind them are hidden
 };
 
 // Causal and windowed masks of an op's attributes, in every world.
@@ -55,14 +58,15 @@ std::vector<ir::Array> rule_bias(const Walk& walk, const std::vector<Shape>& sha
   std::vector<ir::Array> out;
   for (size_t world = 0; world < shapes.size(); ++world) {
     const int64_t tokens = shapes[world][shapes[world].size() - 2], keys = shapes[world].back();
-    const int64_t first = walk.worlds[world].past;
+    const int64_t first = rule.knows_past ? walk.worlds[world].past : 0;
     ir::Array bias(ir::ElementType::kFloat, {tokens, keys});
     const std::span<float> to = bias.mutable_as<float>();
     for (int64_t i = 0; i < tokens; ++i) {
       for (int64_t j = 0; j < keys; ++j) {
         const bool late = rule.causal && j > first + i;
         const bool early = rule.window > 0 && j <= first + i - rule.window;
-        if (late || early) to[static_cast<size_t>(i * keys + j)] = kMasked;
+        const bool behind = rule.has_lengths && j >= walk.worlds[world].total();
+        if (late || early || behind) to[static_cast<size_t>(i * keys + j)] = kHidden;
       }
     }
     out.push_back(std::move(bias));
@@ -71,8 +75,7 @@ std::vector<ir::Array> rule_bias(const Walk& walk, const std::vector<Shape>& sha
 }
 
 // A mask input as a bias: bools choose, floats are added; a short one hides what it lacks.
-std::vector<ir::Array> mask_bias(const RuleCall& call, Value& mask,
-                                 const std::vector<Shape>& shapes) {
+std::vector<ir::Array> mask_bias(Value& mask, const std::vector<Shape>& shapes) {
   std::vector<ir::Array> out;
   for (size_t world = 0; world < shapes.size(); ++world) {
     const ir::Array& given = mask.known()->at(world);
@@ -88,16 +91,15 @@ std::vector<ir::Array> mask_bias(const RuleCall& call, Value& mask,
     for (int64_t i = 0; i < bias.count(); ++i) {
       const int64_t row = i / width, column = i % width;
       if (column >= columns) {
-        to[static_cast<size_t>(i)] = kMasked;
+        to[static_cast<size_t>(i)] = kHidden;
         continue;
       }
       const float v = values[static_cast<size_t>(row * columns + column)];
       const bool is_bool = given.type() == ir::ElementType::kBool;
-      to[static_cast<size_t>(i)] = is_bool ? (v != 0 ? 0.0f : kMasked) : v;
+      to[static_cast<size_t>(i)] = is_bool ? (v != 0 ? 0.0f : kHidden) : v;
     }
     out.push_back(std::move(bias));
   }
-  static_cast<void>(call);
   return out;
 }
 
@@ -122,12 +124,12 @@ Value attend_parts(const RuleCall& call, AttentionParts parts) {
   const double dim = static_cast<double>(parts.q.shapes[0].back());
   made.factor *= parts.scale > 0 ? parts.scale : 1 / std::sqrt(dim);
   made.softcap = parts.softcap;
-  if (parts.rule.causal || parts.rule.window > 0) {
-    add_bias(call.walk, made, scores.shapes, rule_bias(call.walk, scores.shapes, parts.rule));
+  if (parts.rule.causal || parts.rule.window > 0 || parts.rule.has_lengths) {
+    add_bias(made, rule_bias(call.walk, scores.shapes, parts.rule));
   }
   if (parts.mask != nullptr) {
     if (parts.mask->known() == nullptr) return opaque(call, "its mask depends on activations");
-    add_bias(call.walk, made, scores.shapes, mask_bias(call, *parts.mask, scores.shapes));
+    add_bias(made, mask_bias(*parts.mask, scores.shapes));
   }
   made.normalised = true;
   Value probabilities = scores_value(scores.type, scores.shapes, std::move(made));
@@ -160,11 +162,9 @@ Value turn(const RuleCall& call, Value& x, const std::vector<ir::Array>& cos,
     const std::span<Symbol> to = out.mutable_as<Symbol>();
     const std::span<const Symbol> source = symbols(from);
     for (int64_t row = 0; row < shape[0] * tokens * num_heads; ++row) {
-      const int64_t h = wide ? row % num_heads : row / tokens % num_heads;
       const int64_t t = wide ? row / num_heads % tokens : row % tokens;
       const int64_t b = row / (num_heads * tokens);
       const int64_t base = row * dim;
-      static_cast<void>(h);
       for (int64_t i = 0; i < half; ++i) {
         const int64_t u = base + (interleaved ? 2 * i : i);
         const int64_t v = base + (interleaved ? 2 * i + 1 : i + half);
@@ -239,9 +239,9 @@ std::vector<ir::Array> angle_rows(const RuleCall& call, Value& table, Value* pos
         p = at[static_cast<size_t>(token) % at.size()];
       }
       if (p < 0 || p >= all.shape()[0]) {
-        throw Error(
-            Code::kInvalidModel,
-            fmt::format("position {} is outside of its table of {} rows", p, all.shape()[0]));
+        throw Error(Code::kInvalidModel,
+                    fmt::format("onnx: {}: position {} is outside of its table of {} rows",
+                                call.node.who(), p, all.shape()[0]));
       }
       for (int64_t i = 0; i < half; ++i) {
         to[static_cast<size_t>(token * half + i)] = from[static_cast<size_t>(p * half + i)];
@@ -290,6 +290,24 @@ Value whole_buffer(const RuleCall& call, Value& past, const Value& now) {
                       {past, known(ir::ElementType::kInt64, std::move(begins)),
                        constant_i64(call, {1 << 30}), constant_i64(call, {2})});
   return rest.is_opaque() ? rest : concat_rows(call, now, rest);
+}
+
+// What is wrong with an input that says how many keys there are, less `without`; empty: nothing.
+std::string unlike_length(const RuleCall& call, size_t input, const char* name, int64_t without) {
+  if (!call.has(input)) return "";
+  if (call.in(input).known() == nullptr) {
+    return fmt::format("its {} depends on activations", name);
+  }
+  for (size_t world = 0; world < call.walk.worlds.size(); ++world) {
+    const int64_t wanted = call.walk.worlds[world].total() - without;
+    for (const int64_t length : call.in(input).known()->at(world).to_i64()) {
+      if (length != wanted) {
+        return fmt::format("its {} is {} after {} tokens, where {} is wanted", name, length,
+                           call.walk.worlds[world].total(), wanted);
+      }
+    }
+  }
+  return "";
 }
 
 Values outputs(const RuleCall& call, std::vector<Value> made) {
@@ -345,21 +363,11 @@ Values rule_attention(const RuleCall& call) {
                                                    "defined",
                                                    call.in(3).shapes[0].size()))});
   }
-  if (call.has(6)) {
-    if (call.in(6).known() == nullptr)
-      return outputs(call, {opaque(call, "lengths of keys depend on activations")});
-    for (size_t world = 0; world < call.walk.worlds.size(); ++world) {
-      for (const int64_t length : call.in(6).known()->at(world).to_i64()) {
-        if (length != call.walk.worlds[world].total()) {
-          return outputs(call,
-                         {opaque(call, fmt::format("nonpad_kv_seqlen says {} keys after {} "
-                                                   "tokens",
-                                                   length, call.walk.worlds[world].total()))});
-        }
-      }
-    }
-    parts.rule.causal = parts.rule.causal || !call.has(3);
+  if (const std::string why = unlike_length(call, 6, "nonpad_kv_seqlen", 0); !why.empty()) {
+    return outputs(call, {opaque(call, why)});
   }
+  parts.rule.has_lengths = call.has(6);
+  parts.rule.knows_past = call.has(4) || call.has(6);
   Value y = attend_parts(call, std::move(parts));
   if (wide && !y.is_opaque()) y = join_heads(call, y);
   return outputs(call, {y, k, v});
@@ -380,6 +388,9 @@ Values rule_group_query_attention(const RuleCall& call) {
                                  "a quantised cache of the file is not supported; export with a "
                                  "float cache and build with --kv int8")});
   }
+  std::string why = unlike_length(call, 5, "seqlens_k", 1);
+  if (why.empty()) why = unlike_length(call, 6, "total_sequence_length", 0);
+  if (!why.empty()) return outputs(call, {opaque(call, why)});
   Value q = call.in(0), k, v;
   if (call.has(1)) {
     k = call.in(1);
@@ -403,10 +414,10 @@ Values rule_group_query_attention(const RuleCall& call) {
   v = split_heads(call, v, kv_heads);
   const auto normed = [&](Value& x, size_t weight) {
     if (!call.has(weight) || x.is_opaque()) return;
-    std::string why;
-    const auto view = as_view(call.walk, x, &why);
+    std::string problem;
+    const auto view = as_view(call.walk, x, &problem);
     x = view == nullptr
-            ? opaque(call, why)
+            ? opaque(call, problem)
             : make_norm(call, *view, x.type, x.shapes, false, node.f("qk_norm_epsilon", 1e-6));
     if (!x.is_opaque()) x = run_op(call, "Mul", 14, {x, call.in(weight)});
   };
@@ -436,6 +447,7 @@ Values rule_group_query_attention(const RuleCall& call) {
   parts.scale = node.f("scale", 0);
   parts.softcap = node.f("softcap", 0);
   parts.rule.causal = node.i("causal", 1) != 0;
+  parts.rule.knows_past = call.has(3) && call.has(4);
   parts.rule.window = node.i("local_window_size", -1);
   if (call.has(10)) parts.mask = &call.in(10);
   Value y = attend_parts(call, std::move(parts));
@@ -476,6 +488,7 @@ Values rule_multi_head_attention(const RuleCall& call) {
   parts.v = v;
   parts.scale = node.f("scale", 0);
   parts.rule.causal = node.i("unidirectional", 0) != 0;
+  parts.rule.knows_past = call.has(6);
   if (call.has(4)) {
     Value& padding = call.in(4);
     if (padding.known() == nullptr)

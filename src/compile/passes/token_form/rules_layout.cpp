@@ -1,8 +1,12 @@
 // Ops that move elements: they run on symbols as they are.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
+
 #include "compile/ir/ops.h"
 #include "compile/passes/token_form/attention.h"
+#include "compile/passes/token_form/mask.h"
 #include "compile/passes/token_form/provenance.h"
 #include "compile/passes/token_form/quant_weight.h"
 #include "compile/passes/token_form/rules.h"
@@ -12,15 +16,48 @@ namespace {
 
 namespace ops = ir::ops;
 
-const Scores* scores_among(const RuleCall& call) {
+const Value* scores_among(const RuleCall& call) {
   for (const Value* input : call.inputs) {
-    if (input != nullptr && input->get<Scores>() != nullptr) return input->get<Scores>();
+    if (input != nullptr && input->get<Scores>() != nullptr) return input;
   }
   return nullptr;
 }
 
+// The rows of an array of scores: in each, which elements of the product.
+std::vector<std::vector<int32_t>> columns_of(const ir::Array& scores) {
+  std::vector<std::vector<int32_t>> out;
+  const int64_t keys = scores.shape().empty() ? 1 : scores.shape().back();
+  for (int64_t at = 0; at < scores.count(); at += keys) {
+    std::vector<int32_t>& row = out.emplace_back();
+    for (int64_t i = 0; i < keys; ++i) {
+      row.push_back(symbols(scores)[static_cast<size_t>(at + i)].index[0]);
+    }
+    std::sort(row.begin(), row.end());
+  }
+  return out;
+}
+
+// After softmax every column has a share of its row: rows may move, but only whole ones.
+bool moves_whole_rows(const Scores& before, const Scores& after, const std::vector<Shape>& from,
+                      const std::vector<Shape>& to) {
+  for (size_t world = 0; world < from.size(); ++world) {
+    if (from[world].empty() || to[world].empty() || from[world].back() != to[world].back()) {
+      return false;
+    }
+  }
+  for (size_t world = 0; world < before.elements.size(); ++world) {
+    const auto rows = columns_of(before.elements[world]);
+    const std::set<std::vector<int32_t>> known_rows(rows.begin(), rows.end());
+    for (const auto& row : columns_of(after.elements[world])) {
+      if (!known_rows.contains(row)) return false;
+    }
+  }
+  return true;
+}
+
 // A move of scores moves what was added to them too.
-Values move_scores(const RuleCall& call, const Scores& scores, Values out) {
+Values move_scores(const RuleCall& call, const Value& from, Values out) {
+  const Scores& scores = *from.get<Scores>();
   if (call.node.op == "Concat" || call.node.outputs.size() != 1) {
     return {opaque(call, "it joins or splits attention scores")};
   }
@@ -38,12 +75,16 @@ Values move_scores(const RuleCall& call, const Scores& scores, Values out) {
       moved.bias[world] = eval::run_tensor_node(call.node, arrays).at(0);
     }
   }
+  if (scores.normalised &&
+      !moves_whole_rows(scores, moved, from.shapes, out[0].shapes)) {
+    return {opaque(call, "it drops or mixes columns of probabilities, whose shares are lost")};
+  }
   return {scores_value(out[0].type, out[0].shapes, std::move(moved))};
 }
 
 Values moved(const RuleCall& call) {
   Values out = inferred(call);
-  if (const Scores* scores = scores_among(call)) return move_scores(call, *scores, std::move(out));
+  if (const Value* scores = scores_among(call)) return move_scores(call, *scores, std::move(out));
   std::vector<std::vector<ir::Array>> elements(out.size());
   for (size_t world = 0; world < call.walk.num_layout; ++world) {
     std::vector<ir::Array> results = run_layout(call, world);
@@ -89,7 +130,7 @@ Value make_embedding(const RuleCall& call, Value& index, std::shared_ptr<const P
   const auto ids = as_view(walk, index, &why);
   if (ids == nullptr) return opaque(call, why);
   const std::optional<TokenSet> set = tokens_of(walk, *ids, &why);
-  if (!set || set->features.index.size() != 1 ||
+  if (!set || set->features.index.size() != 1 || set->features.factor[0] != 1 ||
       walk.emit.bases[static_cast<size_t>(set->features.base)].kind != Base::Kind::kIds) {
     return opaque(call, "its indices are not the ids of tokens, one each");
   }
@@ -164,6 +205,7 @@ Values rule_where(const RuleCall& call) {
     if (scores->normalised) return {opaque(call, "it changes probabilities")};
     if (!(filler.known()->at(0).count() > 0)) break;
     std::vector<ir::Array> bias;
+    bool hides = true;
     for (size_t world = 0; world < call.walk.worlds.size(); ++world) {
       const ir::Array& c = condition.known()->at(world);
       const ir::Array fill = broadcast(filler.known()->at(world), c.shape());
@@ -174,11 +216,14 @@ Values rule_where(const RuleCall& call) {
       for (size_t i = 0; i < to.size(); ++i) {
         const bool keeps = (chosen[i] != 0) == (side == 1);
         to[i] = keeps ? 0.0f : values[i];
+        hides = hides && (keeps || values[i] <= -kMaskedBelow);
       }
       bias.push_back(std::move(made));
     }
+    // A score that is replaced and still seen would be no score any more.
+    if (!hides) return {opaque(call, "it replaces attention scores by numbers that are no mask")};
     Scores masked = *scores;
-    add_bias(call.walk, masked, shapes, bias);
+    add_bias(masked, bias);
     return {scores_value(call.in(side).type, shapes, std::move(masked))};
   }
   return rule_layout(call);

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "compile/eval/tensor/contrib_defaults.h"
 #include "compile/passes/token_form/activation.h"
 #include "compile/passes/token_form/attention.h"
 #include "compile/passes/token_form/provenance.h"
@@ -160,6 +161,9 @@ Value with_vector(const RuleCall& call, Value& x, Value& vector, bool multiply,
     }
     return view_value(x.type, std::move(shapes), std::move(elements));
   }
+  if (!same_counts(shapes, x.shapes)) {
+    return opaque(call, "it adds a vector to single numbers, which makes rows of them");
+  }
   const std::optional<TokenSet> set = tokens_of(walk, *view, &why);
   if (!set) return opaque(call, why);
   const std::vector<float> values = vector.known()->at(0).to_f32();
@@ -172,7 +176,7 @@ Value with_vector(const RuleCall& call, Value& x, Value& vector, bool multiply,
                  walk.emit.literal("shift", {width}, std::move(more)), call.node.who());
   const int32_t id = walk.emit.emitted(y, width, call.node.who());
   std::vector<ir::Array> elements =
-      placed(walk, *set, std::span(shapes).first(walk.num_layout), id);
+      placed(*set, std::span(shapes).first(walk.num_layout), id);
   return view_value(x.type, std::move(shapes), std::move(elements));
 }
 
@@ -234,7 +238,8 @@ Values rule_skip_norm(const RuleCall& call) {
   std::string why;
   const auto view = as_view(call.walk, sum, &why);
   if (view == nullptr) return Values(call.node.outputs.size(), opaque(call, why));
-  Value normed = make_norm(call, *view, sum.type, sum.shapes, layer, call.node.f("epsilon", 1e-5));
+  Value normed = make_norm(call, *view, sum.type, sum.shapes, layer,
+                           call.node.f("epsilon", eval::kSkipNormEpsilon));
   normed = with_gamma(call, std::move(normed), 2, layer ? 3 : 99);
   return {std::move(normed), opaque(call, "a mean"), opaque(call, "a variance"), std::move(sum)};
 }

@@ -1,8 +1,6 @@
 // What happens to attention scores between the two products.
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "compile/passes/token_form/attention.h"
 #include "compile/passes/token_form/rules.h"
 
@@ -26,7 +24,7 @@ Value scores_with(const RuleCall& call, Value& value, Value& other, std::vector<
     if (scores.softcap != 0) return opaque(call, "it scales attention scores after their softcap");
     out.factor *= by;
     for (ir::Array& bias : out.bias) {
-      for (float& v : bias.mutable_as<float>()) v = std::isinf(v) ? v : v * static_cast<float>(by);
+      for (float& v : bias.mutable_as<float>()) v *= static_cast<float>(by);
     }
     return scores_value(value.type, std::move(shapes), std::move(out));
   }
@@ -38,7 +36,7 @@ Value scores_with(const RuleCall& call, Value& value, Value& other, std::vector<
       bias.push_back(other.known()->at(world));
     }
     if (shapes != value.shapes) return opaque(call, "its mask is larger than the scores");
-    add_bias(call.walk, out, shapes, bias);
+    add_bias(out, bias);
     return scores_value(value.type, std::move(shapes), std::move(out));
   }
   return opaque(call, "it changes attention scores in a way that is no mask, scale or softcap");

@@ -37,10 +37,21 @@ bool says_value(const std::string& name) {
          name.find("key_value", value < 4 ? 0 : value - 4) == std::string::npos;
 }
 
-// Names that number layers or tell keys from values must not contradict the data flow.
-void check_names(const std::string& past, const std::string& present) {
-  const std::string a = digits_of(past), b = digits_of(present);
-  const bool numbers = !a.empty() && !b.empty() && a != b;
+// "present.0.key" and "past_k0" do; "278", which an exporter made up, does not.
+bool numbers_layers(const std::string& name) {
+  for (const char* word : {"past", "present", "cache", "key", "value", "layer", "kv", "state"}) {
+    if (name.find(word) != std::string::npos) return !digits_of(name).empty();
+  }
+  return false;
+}
+
+// Names that number layers or tell keys from values must not contradict the data flow, unless the
+// user says so.
+void check_names(const Walk& walk, const std::string& past, const std::string& present) {
+  const auto declared = walk.options.states.find(past);
+  if (declared != walk.options.states.end() && declared->second == present) return;
+  const bool numbers = numbers_layers(past) && numbers_layers(present) &&
+                       digits_of(past) != digits_of(present);
   const bool kinds =
       (says_key(past) && says_value(present)) || (says_value(past) && says_key(present));
   if (!numbers && !kinds) return;
@@ -82,7 +93,7 @@ class StateCheck {
 
   void run() {
     const Base& base = walk_.emit.bases[static_cast<size_t>(past_)];
-    check_names(base.origin, output_);
+    check_names(walk_, base.origin, output_);
     std::vector<Side> sides;
     for (const SlotState& slot : walk_.slots) {
       if (slot.k.past == past_) sides.push_back({&slot, &slot.k, "keys"});

@@ -52,6 +52,14 @@ void write_logits(tf::Walk& walk, tf::Value& value, const std::string& name) {
                       "wanted, so that prompts can be scored: export without the pruned head",
                       name, rows->token[world].size(), w.batch * w.tokens));
     }
+    for (size_t i = 0; i < rows->token[world].size(); ++i) {
+      const int32_t token = rows->token[world][i];
+      if (token == static_cast<int32_t>(i)) continue;
+      throw Error(Code::kUnsupported,
+                  fmt::format("onnx: row {} of output '{}' scores token {}: logits in the order of "
+                              "the tokens are wanted",
+                              i, name, token));
+    }
   }
   const int32_t base = tf::materialise(walk, rows->heads[0], "logits", name);
   walk.out.vocabulary_size = static_cast<int64_t>(rows->heads[0].index.size());
@@ -145,6 +153,7 @@ TokenForm convert_branches(const ir::TensorModel& model, const TokenFormOptions&
   one.notes.push_back(
       "the branch with a cache was traced with one new token and is right only for "
       "one; the mask is that of the branch without");
+  one.one_token_steps = true;
   for (size_t i = 0; i < one.layers.size(); ++i) {
     one.layers[i].mask = whole.layers[i].mask;
     one.layers[i].proven_length = whole.layers[i].proven_length;

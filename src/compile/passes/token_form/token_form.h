@@ -52,10 +52,19 @@ struct TokenLayer {
   std::string rope;           // "halves 64 of 64", "interleaved …", "none"
 };
 
+// Tables that the graph chooses by length: the plan holds what it chooses at `decided_at` tokens.
+struct LengthChoice {
+  std::string node;
+  int64_t decided_at = 0;
+  std::vector<int64_t> same_at, other_at;  // lengths that were walked, by what is chosen there
+};
+
 struct TokenForm {
   ir::Graph graph;
   std::vector<TokenSlot> slots;
   std::vector<TokenLayer> layers;
+  std::vector<LengthChoice> choices;
+  bool one_token_steps = false;      // the file is right for one new token at a time after a past
   std::vector<std::string> generic;  // nodes that became `map` or `select`
   std::vector<std::string> notes;    // casts dropped, inputs placed, outputs left out
   std::vector<std::string> worlds;   // "batch 2, 3 tokens after 4"

@@ -75,26 +75,37 @@ std::vector<Value> fold(const RuleCall& call) {
   return out;
 }
 
-void note_choice(const RuleCall& call) {
-  const World& w = call.walk.worlds[call.walk.deciding];
-  call.walk.out.notes.push_back(
-      fmt::format("{} chooses by length; the plan holds what it chooses at {} tokens",
-                  call.node.who(), w.total()));
+bool truth(Value& condition, size_t world) {
+  return condition.known()->at(world).to_i64(1).at(0) != 0;
 }
 
-// The branch that every world takes, or the deciding one.
-int branch_of(const RuleCall& call, Value& condition) {
-  const size_t num_worlds = call.walk.worlds.size();
-  int taken = -1;
-  bool differs = false;
-  for (size_t world = 0; world < num_worlds; ++world) {
-    const int here = condition.known()->at(world).to_i64(1).at(0) != 0 ? 1 : 0;
-    differs = differs || (world > 0 && here != taken);
-    taken = here;
+bool differs(const Walk& walk, Value& condition) {
+  for (size_t world = 1; world < walk.worlds.size(); ++world) {
+    if (truth(condition, world) != truth(condition, 0)) return true;
   }
-  if (!differs) return taken;
-  note_choice(call);
-  return condition.known()->at(call.walk.deciding).to_i64(1).at(0) != 0 ? 1 : 0;
+  return false;
+}
+
+void note_choice(const RuleCall& call, Value& condition) {
+  Walk& walk = call.walk;
+  LengthChoice choice;
+  choice.node = call.node.who();
+  choice.decided_at = walk.worlds[walk.deciding].total();
+  const bool taken = truth(condition, walk.deciding);
+  for (size_t world = 0; world < walk.worlds.size(); ++world) {
+    auto& lengths = truth(condition, world) == taken ? choice.same_at : choice.other_at;
+    lengths.push_back(walk.worlds[world].total());
+  }
+  walk.out.notes.push_back(
+      fmt::format("{} chooses by length; the plan holds what it chooses at {} tokens", choice.node,
+                  choice.decided_at));
+  walk.out.choices.push_back(std::move(choice));
+}
+
+// Cos and sin, or frequencies: what may be chosen by length.
+bool is_table(Value& value) {
+  return value.known() != nullptr && value.known()->uniform() && ir::is_float(value.type) &&
+         num_elements(value.shapes[0]) > 1;
 }
 
 // Where(one condition that differs by length, table, table): as the deciding world has it.
@@ -102,28 +113,20 @@ std::optional<Value> choose_table(const RuleCall& call) {
   if (!call.node.domain.empty() || call.node.op != "Where" || call.inputs.size() != 3) {
     return std::nullopt;
   }
-  Known* condition = call.in(0).known();
-  const auto is_table = [](Value& value) {
-    return value.known()->uniform() && ir::is_float(value.type) &&
-           num_elements(value.shapes[0]) > 1;
-  };
-  if (condition->uniform() || !is_table(call.in(1)) || !is_table(call.in(2))) return std::nullopt;
-  for (const Shape& shape : call.in(0).shapes) {
+  Value& condition = call.in(0);
+  if (condition.known()->uniform() || !is_table(call.in(1)) || !is_table(call.in(2))) {
+    return std::nullopt;
+  }
+  for (const Shape& shape : condition.shapes) {
     if (num_elements(shape) != 1) return std::nullopt;
   }
-  if (call.in(1).shapes != call.in(2).shapes) return std::nullopt;
-  note_choice(call);
-  const bool first = condition->at(call.walk.deciding).to_i64(1).at(0) != 0;
-  return first ? call.in(1) : call.in(2);
+  if (call.in(1).shapes != call.in(2).shapes || !differs(call.walk, condition)) return std::nullopt;
+  note_choice(call, condition);
+  return truth(condition, call.walk.deciding) ? call.in(1) : call.in(2);
 }
 
-std::vector<Value> run_branch(const RuleCall& call, std::vector<Value>& outer) {
-  if (call.in(0).known() == nullptr) {
-    return std::vector<Value>(call.node.outputs.size(),
-                              opaque(call, "its condition depends on activations"));
-  }
-  const int taken = branch_of(call, call.in(0));
-  const auto body = call.node.graph(taken == 1 ? "then_branch" : "else_branch");
+std::vector<Value> run_body(const RuleCall& call, const char* branch, std::vector<Value>& outer) {
+  const auto body = call.node.graph(branch);
   if (body == nullptr) return {opaque(call, "it lacks a branch")};
   std::vector<Value> values(body->values.size(), opaque("not computed"));
   for (const auto& [from, to] : body->captures) {
@@ -133,6 +136,32 @@ std::vector<Value> run_branch(const RuleCall& call, std::vector<Value>& outer) {
   std::vector<Value> out;
   for (const ir::TensorValueId id : body->outputs) out.push_back(values[static_cast<size_t>(id)]);
   return out;
+}
+
+// The branch that every world takes. Where they differ, only tables may be chosen.
+std::vector<Value> run_branch(const RuleCall& call, std::vector<Value>& outer) {
+  Value& condition = call.in(0);
+  if (condition.known() == nullptr) {
+    return std::vector<Value>(call.node.outputs.size(),
+                              opaque(call, "its condition depends on activations"));
+  }
+  constexpr const char* kBranches[] = {"else_branch", "then_branch"};
+  if (!differs(call.walk, condition)) {
+    return run_body(call, kBranches[truth(condition, 0) ? 1 : 0], outer);
+  }
+  std::vector<Value> both[] = {run_body(call, kBranches[0], outer),
+                               run_body(call, kBranches[1], outer)};
+  for (size_t i = 0; i < both[0].size(); ++i) {
+    const bool tables = i < both[1].size() && is_table(both[0][i]) && is_table(both[1][i]);
+    if (tables) continue;
+    return std::vector<Value>(
+        call.node.outputs.size(),
+        opaque(call,
+               "it computes something else at some lengths than at others; only tables of "
+               "cos and sin may be chosen by length"));
+  }
+  note_choice(call, condition);
+  return both[truth(condition, call.walk.deciding) ? 1 : 0];
 }
 
 bool only_needs_shapes(const ir::TensorNode& node) {
@@ -338,7 +367,7 @@ ir::Array constant_symbols(const ir::Array& array) {
   return out;
 }
 
-std::vector<ir::Array> run_layout(const RuleCall& call, size_t world, size_t /*output*/) {
+std::vector<ir::Array> run_layout(const RuleCall& call, size_t world) {
   std::vector<ir::Array> made(call.inputs.size());
   std::vector<const ir::Array*> arrays(call.inputs.size(), nullptr);
   for (size_t i = 0; i < call.inputs.size(); ++i) {

@@ -83,7 +83,7 @@ Value scores_value(ir::ElementType type, std::vector<Shape> shapes, Scores score
 // Shapes and types of the node's outputs in every world.
 std::vector<Value> inferred(const RuleCall& call);
 // Runs the node in the layout worlds on the symbols of its inputs that are not constant.
-std::vector<ir::Array> run_layout(const RuleCall& call, size_t world, size_t output = 0);
+std::vector<ir::Array> run_layout(const RuleCall& call, size_t world);
 // The symbols of a constant.
 ir::Array constant_symbols(const ir::Array& array);
 
@@ -109,9 +109,10 @@ struct TokenSet {
   std::vector<std::vector<int32_t>> place;  // per layout world, per element: token * width + k
 };
 std::optional<TokenSet> tokens_of(const Walk& walk, const View& view, std::string* why);
-// The view whose element at `place` is that of `base`.
-std::vector<ir::Array> placed(const Walk& walk, const TokenSet& set, std::span<const Shape> shapes,
-                              int32_t base);
+// Per layout world, of as many elements as the set's view: those of `base` at their places.
+std::vector<ir::Array> placed(const TokenSet& set, std::span<const Shape> shapes, int32_t base);
+// True where both have as many elements in every world.
+bool same_counts(std::span<const Shape> a, std::span<const Shape> b);
 
 // The base [tokens, n] of these features with their factors applied.
 int32_t materialise(Walk& walk, const Features& features, const std::string& hint,
