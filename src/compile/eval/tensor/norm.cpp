@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "compile/eval/tensor/attention_ops.h"
+#include "compile/eval/tensor/contrib_defaults.h"
 #include "compile/eval/tensor/element.h"
 #include "compile/eval/tensor/elementwise.h"
 #include "compile/eval/tensor/floats.h"
@@ -173,7 +174,7 @@ Arrays eval_skip_norm(const OpCall& call) {
   if (sum.shape() != x.shape()) call.fail("skip or bias are larger than the input");
   const int64_t axis = x.rank() - 1;
   const int64_t rows = product(x.shape(), 0, axis);
-  const double epsilon = call.node.f("epsilon", rms ? 1e-5 : 1e-12);
+  const double epsilon = call.node.f("epsilon", kSkipNormEpsilon);
   const Normalised done = normalise(sum, rows, epsilon, !rms);
   Array beta;
   const bool has_beta = !rms && call.has(3);

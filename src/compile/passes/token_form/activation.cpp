@@ -84,9 +84,7 @@ ir::ValueId write_function(Walk& walk, const Expr& f, ir::ValueId x) {
   return walk.emit.add(ops::kMap, {x}, ir::Attrs::of(ir::MapAttrs{*program}), "map");
 }
 
-ir::ValueId vector_map(Walk& walk, ir::ValueId x, VectorOp op, ir::ValueId vector,
-                       const std::string& origin) {
-  static_cast<void>(origin);
+ir::ValueId vector_map(Walk& walk, ir::ValueId x, VectorOp op, ir::ValueId vector) {
   const ir::MapAttrs program{op == VectorOp::kAdd ? "x0 x1 add" : "x0 x1 mul"};
   return walk.emit.add(ops::kMap, {x, vector}, ir::Attrs::of(program), "map");
 }

@@ -13,7 +13,6 @@ std::optional<std::string> map_text(const Expr& f);
 
 enum class VectorOp : uint8_t { kAdd, kMul };
 // x [tokens, n] and a vector [n].
-ir::ValueId vector_map(Walk& walk, ir::ValueId x, VectorOp op, ir::ValueId vector,
-                       const std::string& origin);
+ir::ValueId vector_map(Walk& walk, ir::ValueId x, VectorOp op, ir::ValueId vector);
 
 }  // namespace kvern::passes::token_form

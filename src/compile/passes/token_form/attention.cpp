@@ -40,7 +40,8 @@ ir::ValueId turned(Walk& walk, const AttentionReading& r, ir::ValueId x, int64_t
 size_t slot_of(Walk& walk, const AttentionReading& r, const std::string& at) {
   for (size_t i = 0; i < walk.slots.size(); ++i) {
     const SlotState& s = walk.slots[i];
-    if (s.k.fresh == r.k.fresh && s.v.fresh == r.v.fresh && s.frequencies == r.frequencies) {
+    if (s.k.fresh == r.k.fresh && s.v.fresh == r.v.fresh && s.frequencies == r.frequencies &&
+        s.interleaved == r.interleaved && s.k.past == r.k.past && s.v.past == r.v.past) {
       return i;
     }
   }
@@ -49,6 +50,7 @@ size_t slot_of(Walk& walk, const AttentionReading& r, const std::string& at) {
   slot.k = r.k;
   slot.v = r.v;
   slot.frequencies = r.frequencies;
+  slot.interleaved = r.interleaved;
   slot.kv_heads = kv_heads;
   ir::ValueId k = walk.emit.value_of(walk.emit.pick(r.k.fresh, at + ".k"));
   const ir::ValueId v = walk.emit.value_of(walk.emit.pick(r.v.fresh, at + ".v"));
@@ -78,8 +80,8 @@ ir::Array broadcast(const ir::Array& array, const Shape& shape) {
 void add_bias(Scores& scores, const std::vector<ir::Array>& bias) {
   std::vector<ir::Array> sum;
   for (size_t world = 0; world < bias.size(); ++world) {
-    ir::Array more = ir::Array::of<float>(ir::ElementType::kFloat, bias[world].shape(),
-                                          bias[world].to_f32());
+    ir::Array more =
+        ir::Array::of<float>(ir::ElementType::kFloat, bias[world].shape(), bias[world].to_f32());
     if (scores.bias.empty()) {
       sum.push_back(std::move(more));
       continue;

@@ -189,6 +189,9 @@ class Reader {
         refuse(
             fmt::format("it reads two caches, '{}' and '{}'", origin(side.past), origin(row.past)));
       }
+      if (side.past >= 0 && !near(side.past_factor, row.factor)) {
+        refuse("it reads rows of a cache times different numbers");
+      }
       side.past = row.past;
       side.past_factor = row.factor;
       if (head.place.empty()) head.place = row.place;
@@ -240,7 +243,8 @@ class Reader {
     for (const auto& [query, head] : heads) {
       if (head.features.empty()) refuse(fmt::format("no new token joins its {}s", what));
       const bool seen = std::any_of(distinct.begin(), distinct.end(), [&](const Head* h) {
-        return h->features == head.features && h->base == head.base;
+        return h->features == head.features && h->base == head.base && h->factor == head.factor &&
+               h->rotary == head.rotary && h->interleaved == head.interleaved;
       });
       if (!seen) distinct.push_back(&head);
     }
@@ -251,7 +255,9 @@ class Reader {
     side.dim = static_cast<int64_t>(distinct[0]->features.size());
     side.rows.emplace_back();
     for (const Head* head : distinct) {
-      if (head->base != side.fresh.base ||
+      const Head& first = *distinct[0];
+      if (head->base != side.fresh.base || head->rotary != first.rotary ||
+          head->interleaved != first.interleaved || !near(head->factor, first.factor) ||
           static_cast<int64_t>(head->features.size()) != side.dim) {
         refuse(fmt::format("its {} heads are made in different ways", what));
       }
@@ -321,6 +327,11 @@ class Reader {
   }
 
   void prove_mask() {
+    const Shape& shape = shapes_[0];
+    const int64_t rows = shape[shape.size() - 2];
+    if (rows > walk_.worlds[0].tokens && queries_[0].size() > 1) {
+      heads_lie_inside_ = queries_[0][0].turned.token == queries_[0][1].turned.token;
+    }
     MaskProof proof(static_cast<int64_t>(out_.q_features.size()));
     for (size_t world = 0; world < walk_.worlds.size(); ++world) prove_world(world, proof);
     out_.window = proof.window();
@@ -341,11 +352,13 @@ class Reader {
     for (int64_t j = 0; j < columns; ++j) by_column[static_cast<size_t>(j)] = j;
     const auto mask_rows = static_cast<int64_t>(values.size()) / columns;
     const auto rows = w.layout ? static_cast<int64_t>(queries_[world].size()) : mask_rows;
+    const int64_t group = std::max<int64_t>(tokens / std::max<int64_t>(w.tokens, 1), 1);
     for (int64_t row = 0; row < rows; ++row) {
       // Outside of layout worlds there is one sequence; the mask has a row per token or per head
       // and token.
       int64_t head = mask_rows == tokens * heads ? row / tokens : -1;
-      int64_t position = w.past + row % tokens;
+      int64_t position =
+          w.past + (heads_lie_inside_ ? row % tokens / group : row % tokens % w.tokens);
       std::span<const int64_t> keys = by_column;
       if (w.layout) {
         const QueryRow& query = queries_[world][static_cast<size_t>(row)];
@@ -381,6 +394,9 @@ class Reader {
   const std::vector<Shape>& shapes_;
   HeadMap key_heads_, value_heads_;
   AngleTable angles_;
+  // Rows of one matrix of scores are [token][head] where several heads share it, else
+  // [head][token].
+  bool heads_lie_inside_ = true;
   double q_factor_ = 1;
   std::vector<std::vector<QueryRow>> queries_;  // per layout world
   AttentionReading out_;

@@ -67,7 +67,7 @@ std::optional<Emitter::Rows> periodic(const std::vector<int32_t>& index, int64_t
   return Emitter::Rows{index[0], static_cast<int64_t>(run), outer};
 }
 
-void add_rows(const Emitter::Rows& rows, int64_t num_rows, ir::Recipe& recipe) {
+void add_rows(const Emitter::Rows& rows, ir::Recipe& recipe) {
   if (rows.count < 0) return;
   ir::RecipeNode step;
   step.inputs = {static_cast<int32_t>(recipe.nodes.size()) - 1};
@@ -82,7 +82,6 @@ void add_rows(const Emitter::Rows& rows, int64_t num_rows, ir::Recipe& recipe) {
   step.heads = static_cast<int32_t>(rows.outer);
   step.first_row = rows.first;
   step.num_rows = rows.count;
-  static_cast<void>(num_rows);
   recipe.nodes.push_back(std::move(step));
 }
 
@@ -167,7 +166,8 @@ ValueId Emitter::literal(const std::string& hint, Shape shape, std::vector<doubl
 
 int32_t Emitter::source_index(const Provenance& from) {
   const ir::ArrayOrigin& origin = *from.source.origin();
-  const std::string key = fmt::format("{}@{}:{}", origin.name, origin.file, origin.offset);
+  const std::string key = fmt::format("{}@{}:{}{}", origin.name, origin.file, origin.offset,
+                                      to_string(from.source.shape()));
   const auto found = sources_.find(key);
   if (found != sources_.end()) return found->second;
   ir::WeightSource source;
@@ -232,7 +232,7 @@ ValueId Emitter::weight(const Provenance& from, const Rows& rows, const std::str
     turn.inputs = {0};
     recipe.nodes.push_back(turn);
   }
-  add_rows(rows, whole[0], recipe);
+  add_rows(rows, recipe);
   if (offset != 0) {
     ir::RecipeNode more;
     more.op = ir::RecipeOp::kOffset;
@@ -254,7 +254,7 @@ ValueId Emitter::weight(const Provenance& from, const Rows& rows, const std::str
 ValueId Emitter::quantised_weight(const Provenance& from, const Rows& rows, const Shape& shape,
                                   const std::string& hint) {
   ir::Recipe recipe = quantised_recipe(from);
-  add_rows(rows, from.shape[0], recipe);
+  add_rows(rows, recipe);
   std::string key = "quantised";
   for (const ir::RecipeNode& node : recipe.nodes) {
     key += fmt::format("/{} {} {} {} {} {} {} {}", static_cast<int>(node.op), node.source,

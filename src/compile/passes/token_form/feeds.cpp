@@ -46,13 +46,27 @@ Array filled(ElementType type, Shape shape, const Number& number) {
   const auto same = [](auto v) { return v; };
   const auto narrow = [](auto v) { return static_cast<float>(v); };
   switch (type) {
-    case ElementType::kBool: fill(out.mutable_as<uint8_t>(), [](auto v) { return v != 0; }); break;
-    case ElementType::kInt8: fill(out.mutable_as<int8_t>(), same); break;
-    case ElementType::kUint8: fill(out.mutable_as<uint8_t>(), same); break;
-    case ElementType::kInt32: fill(out.mutable_as<int32_t>(), same); break;
-    case ElementType::kInt64: fill(out.mutable_as<int64_t>(), same); break;
-    case ElementType::kFloat: fill(out.mutable_as<float>(), same); break;
-    case ElementType::kDouble: fill(out.mutable_as<double>(), same); break;
+    case ElementType::kBool:
+      fill(out.mutable_as<uint8_t>(), [](auto v) { return v != 0; });
+      break;
+    case ElementType::kInt8:
+      fill(out.mutable_as<int8_t>(), same);
+      break;
+    case ElementType::kUint8:
+      fill(out.mutable_as<uint8_t>(), same);
+      break;
+    case ElementType::kInt32:
+      fill(out.mutable_as<int32_t>(), same);
+      break;
+    case ElementType::kInt64:
+      fill(out.mutable_as<int64_t>(), same);
+      break;
+    case ElementType::kFloat:
+      fill(out.mutable_as<float>(), same);
+      break;
+    case ElementType::kDouble:
+      fill(out.mutable_as<double>(), same);
+      break;
     case ElementType::kFloat16:
       fill(out.mutable_as<uint16_t>(), [&](auto v) { return f32_to_f16(narrow(v)); });
       break;
@@ -133,13 +147,13 @@ Array mask_4d(const InputPlan::Line& line, const TensorValue& value, int64_t win
   const int64_t heads = dim_or(line.dims[1], 1);
   // Floats are added, anything else chooses.
   const bool adds = ir::is_float(value.type);
-  const float hidden = adds ? lowest(value.type) : 0.0f, shown = adds ? 0.0f : 1.0f;
+  const float hides = adds ? lowest(value.type) : 0.0f, shows = adds ? 0.0f : 1.0f;
   return filled(value.type, {w.batch, heads, w.tokens, columns}, [&](size_t at) {
     const auto i = static_cast<int64_t>(at);
     const int64_t key = i % columns, query = w.past + i / columns % w.tokens;
     const int64_t first = pad_of(pads, i / columns / w.tokens / heads);
     const bool seen = key <= query && key >= first && (window == 0 || key > query - window);
-    return seen ? shown : hidden;
+    return seen ? shows : hides;
   });
 }
 

@@ -17,6 +17,15 @@ bool keeps_order(const ir::TensorNode& node) {
          is(node, "Flatten") || is(node, "Identity");
 }
 
+// Dims above 1.
+Shape counted(const Shape& shape) {
+  Shape out;
+  for (const int64_t dim : shape) {
+    if (dim != 1) out.push_back(dim);
+  }
+  return out;
+}
+
 size_t num_large(const Shape& shape) {
   size_t count = 0;
   for (const int64_t dim : shape) count += dim != 1 ? 1 : 0;
@@ -29,6 +38,10 @@ std::shared_ptr<const Provenance> moved(const RuleCall& call, const Provenance& 
   auto out = std::make_shared<Provenance>(from);
   out->shape = shape;
   if (keeps_order(call.node)) {
+    if (!from.transposed && counted(shape) != counted(from.shape)) {
+      if (from.scales) return nullptr;
+      out->source = from.source.reshaped(shape);  // its rows are those of the new shape
+    }
     const bool fixed = from.transposed || from.scales.has_value();
     if (fixed && num_large(shape) != num_large(from.shape)) return nullptr;
     if (fixed && num_large(shape) == 2) {

@@ -23,9 +23,9 @@ struct TurnedRow {
 std::optional<TurnedRow> decode_row(const Walk& walk, std::span<const Symbol> row,
                                     std::string* why);
 
-// `table` multiplies activations: throws Error(kUnsupported) where it turns the positions of the
-// small worlds by position * frequency, for a frequency of the graph, but not those of the long
-// ones.
+// `table` multiplies activations: throws Error(kUnsupported) where it is neither the same for every
+// position of every world, nor cos or sin of position * frequency in all of them, for frequencies
+// of the graph.
 void check_far_angles(const RuleCall& call, Value& table);
 
 // Angles by position, from rows of many tokens; finds angle = position * frequency.

@@ -86,7 +86,7 @@ class FarTable {
       largest = std::abs(there);
       reading.scale = values_[0][i] / there;
     }
-    return largest > 0.1 && reading.scale > 1e-3;
+    return largest > 0.1 && std::abs(reading.scale) > 1e-3;
   }
 
   int64_t first_wrong(size_t world, const Reading& reading, double tolerance) const {
@@ -94,7 +94,7 @@ class FarTable {
       const auto feature = static_cast<int64_t>(i) % shapes_[world].back();
       const int64_t p = position(world, i);
       const double wanted = reading.scale * reading.at(p, feature);
-      if (!(std::abs(values_[world][i] - wanted) <= tolerance * reading.scale)) return p;
+      if (!(std::abs(values_[world][i] - wanted) <= tolerance * std::abs(reading.scale))) return p;
     }
     return kEverywhere;
   }
@@ -105,13 +105,38 @@ class FarTable {
   std::vector<Shape> shapes_;
 };
 
+// The same numbers for every token of every world; `axis` as of token_axis.
+bool is_same_everywhere(const Walk& walk, Value& table, int64_t axis) {
+  const std::vector<float> first = table.known()->at(0).to_f32();
+  const Shape& shape = table.shapes[0];
+  int64_t inner = 1;
+  for (size_t i = static_cast<size_t>(axis < 0 ? 0 : axis + 1); axis >= 0 && i < shape.size();
+       ++i) {
+    inner *= shape[i];
+  }
+  for (size_t w = 0; w < walk.worlds.size(); ++w) {
+    const std::vector<float> values = table.known()->at(w).to_f32();
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i] != first[i % static_cast<size_t>(inner)]) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 void check_far_angles(const RuleCall& call, Value& table) {
   const Walk& walk = call.walk;
-  if (table.known()->uniform() || !ir::is_float(table.type) || table.shapes[0].size() < 2) return;
-  const int64_t axis = token_axis(walk, table);
-  if (axis < 0) return;
+  if (table.known()->uniform() || !ir::is_float(table.type)) return;
+  const int64_t axis = table.shapes[0].size() < 2 ? -1 : token_axis(walk, table);
+  if (is_same_everywhere(walk, table, axis)) return;
+  if (axis < 0) {
+    throw Error(
+        Code::kUnsupported,
+        fmt::format("onnx: {}: it multiplies activations with numbers that depend on length "
+                    "or batch",
+                    call.node.who()));
+  }
   const FarTable far(walk, table, axis);
   const int64_t features = table.shapes[0].back();
   int64_t furthest = -1;
@@ -125,7 +150,14 @@ void check_far_angles(const RuleCall& call, Value& table) {
       }
     }
   }
-  if (furthest < 0 || furthest == FarTable::kEverywhere) return;
+  if (furthest == FarTable::kEverywhere) return;
+  if (furthest < 0) {
+    throw Error(Code::kUnsupported,
+                fmt::format("onnx: {}: it multiplies activations with numbers that depend on the "
+                            "position and are no cos or sin of position times a frequency that the "
+                            "graph holds",
+                            call.node.who()));
+  }
   throw Error(Code::kUnsupported,
               fmt::format("onnx: {}: the angles of its rotation are position times frequency at "
                           "the first positions, and no longer at position {}",

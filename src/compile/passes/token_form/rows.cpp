@@ -205,7 +205,7 @@ int32_t materialise(Walk& walk, const Features& features, const std::string& hin
     std::vector<double> factors(features.factor.begin(), features.factor.end());
     return walk.emit.emitted(
         vector_map(walk, walk.emit.value_of(picked), VectorOp::kMul,
-                   walk.emit.literal(hint + ".factors", {width}, std::move(factors)), origin),
+                   walk.emit.literal(hint + ".factors", {width}, std::move(factors))),
         width, origin);
   }
   return walk.emit.scaled(picked, features.factor[0], hint + "_scaled");

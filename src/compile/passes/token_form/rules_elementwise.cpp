@@ -157,8 +157,7 @@ Value write_binary(const RuleCall& call, Value& a, Value& b, const ir::OpSchema&
                                                op.default_attrs(), hint, call.node.name)[0];
   const int32_t base =
       walk.emit.emitted(made, static_cast<int64_t>(left->features.index.size()), call.node.who());
-  std::vector<ir::Array> elements =
-      placed(*left, std::span(shapes).first(walk.num_layout), base);
+  std::vector<ir::Array> elements = placed(*left, std::span(shapes).first(walk.num_layout), base);
   return view_value(a.type, std::move(shapes), std::move(elements));
 }
 
@@ -213,8 +212,8 @@ Value add_positions(const RuleCall& call, Value& x, Value& rows, std::vector<Sha
   if (static_cast<int64_t>(set->features.index.size()) != width || !same_counts(shapes, x.shapes)) {
     return opaque(call, "positions are not as wide as what they are added to");
   }
-  Value other = view_value(x.type, shapes,
-                           placed(*set, std::span(shapes).first(walk.num_layout), base));
+  Value other =
+      view_value(x.type, shapes, placed(*set, std::span(shapes).first(walk.num_layout), base));
   walk.out.notes.push_back(
       fmt::format("learned positions, {} rows from row {}", from->shape[0] - *offset, *offset));
   return write_binary(call, x, other, ops::kAdd, "embed.placed", std::move(shapes));
@@ -250,7 +249,7 @@ Value known_side(const RuleCall& call, Op op, Value& x, Value& c, bool x_first,
     std::string why;
     const auto view = as_view(call.walk, x, &why);
     if (view == nullptr) return opaque(call, why);
-    if (op == Op::kMul) check_far_angles(call, c);
+    check_far_angles(call, c);
     return times(call, *view, c, op == Op::kDiv, x, std::move(shapes));
   }
   if (op == Op::kAdd || (op == Op::kSub && x_first)) {
@@ -294,7 +293,8 @@ std::optional<Value> stat_binary(const RuleCall& call, Op op, Value& a, Value& b
     out.eps += *number_a;
     return stat_value(b, out);
   }
-  if (sa != nullptr && sa->form == Stat::Form::kRaw && op == Op::kPow && number_b && (*number_b == 0.5 || *number_b == -0.5)) {
+  if (sa != nullptr && sa->form == Stat::Form::kRaw && op == Op::kPow && number_b &&
+      (*number_b == 0.5 || *number_b == -0.5)) {
     Stat out = *sa;
     out.form = *number_b > 0 ? Stat::Form::kRoot : Stat::Form::kInverseRoot;
     return stat_value(a, out);

@@ -192,6 +192,28 @@ Value turn(const RuleCall& call, Value& x, const std::vector<ir::Array>& cos,
   return view_value(x.type, x.shapes, std::move(elements));
 }
 
+// Every row that the plan's context length reaches must go on as the first ones do.
+void check_table(const Walk& walk, std::span<const float> cos, std::span<const float> sin,
+                 std::span<const double> frequencies) {
+  const auto half = static_cast<int64_t>(frequencies.size());
+  int64_t rows = static_cast<int64_t>(cos.size()) / std::max<int64_t>(half, 1);
+  if (walk.options.context_length > 0) rows = std::min(rows, walk.options.context_length);
+  const double size = half > 0 ? std::hypot(cos[0], sin[0]) : 0;
+  for (int64_t p = 0; p < rows; ++p) {
+    for (int64_t i = 0; i < half; ++i) {
+      const auto at = static_cast<size_t>(p * half + i);
+      const double angle = static_cast<double>(p) * frequencies[static_cast<size_t>(i)];
+      const double away =
+          std::hypot(cos[at] - size * std::cos(angle), sin[at] - size * std::sin(angle));
+      if (away <= 1e-2 * size) continue;
+      throw Error(Code::kUnsupported,
+                  fmt::format("onnx: row {} of a table of cos and sin is not position times the "
+                              "frequency of the rows before it",
+                              p));
+    }
+  }
+}
+
 // The frequencies of a table of angles, exact to its last row.
 void note_table(Walk& walk, Value& cos, Value& sin) {
   if (cos.known() == nullptr || sin.known() == nullptr || !cos.known()->uniform() ||
@@ -211,6 +233,7 @@ void note_table(Walk& walk, Value& cos, Value& sin) {
     }
     out.push_back(f);
   }
+  check_table(walk, c, s, out);
   walk.frequency_candidates.push_back(std::move(out));
 }
 
@@ -259,6 +282,10 @@ Value rotary(const RuleCall& call, Value& x, Value& cos, Value& sin, Value* posi
     return opaque(call, "its angles depend on activations");
   }
   note_table(call.walk, cos, sin);
+  if (cos.shapes[0].size() == 3) {
+    check_far_angles(call, cos);
+    check_far_angles(call, sin);
+  }
   return turn(call, x, angle_rows(call, cos, positions), angle_rows(call, sin, positions), heads,
               interleaved);
 }

@@ -75,8 +75,7 @@ Values move_scores(const RuleCall& call, const Value& from, Values out) {
       moved.bias[world] = eval::run_tensor_node(call.node, arrays).at(0);
     }
   }
-  if (scores.normalised &&
-      !moves_whole_rows(scores, moved, from.shapes, out[0].shapes)) {
+  if (scores.normalised && !moves_whole_rows(scores, moved, from.shapes, out[0].shapes)) {
     return {opaque(call, "it drops or mixes columns of probabilities, whose shares are lost")};
   }
   return {scores_value(out[0].type, out[0].shapes, std::move(moved))};
@@ -176,6 +175,21 @@ Values rule_gather(const RuleCall& call) {
   return {make_embedding(call, index, from, table.type, inferred(call)[0].shapes)};
 }
 
+// Whether both sides are taken in every world: as a write into a cache does. What is mixed at far
+// positions alone would not be seen among the elements of the small worlds.
+bool chooses_alike(const RuleCall& call, Value& condition) {
+  int before = -1;
+  for (size_t world = 0; world < call.walk.worlds.size(); ++world) {
+    const std::span<const uint8_t> chosen = condition.known()->at(world).as<uint8_t>();
+    const bool any = std::any_of(chosen.begin(), chosen.end(), [](uint8_t v) { return v != 0; });
+    const bool all = std::all_of(chosen.begin(), chosen.end(), [](uint8_t v) { return v != 0; });
+    const int here = all ? 2 : any ? 1 : 0;
+    if (before >= 0 && here != before) return false;
+    before = here;
+  }
+  return true;
+}
+
 Values rule_where(const RuleCall& call) {
   Value& condition = call.in(0);
   // IsNaN of probabilities: a row with one visible key has none.
@@ -225,6 +239,9 @@ Values rule_where(const RuleCall& call) {
     Scores masked = *scores;
     add_bias(masked, bias);
     return {scores_value(call.in(side).type, shapes, std::move(masked))};
+  }
+  if (!chooses_alike(call, condition)) {
+    return {opaque(call, "it chooses between activations at some lengths and not at others")};
   }
   return rule_layout(call);
 }

@@ -171,12 +171,10 @@ Value with_vector(const RuleCall& call, Value& x, Value& vector, bool multiply,
   for (size_t i = 0; i < set->features.index.size(); ++i) more.push_back(values[i % values.size()]);
   const int32_t picked = materialise(walk, set->features, "part", call.node.who());
   const auto width = static_cast<int64_t>(more.size());
-  const ir::ValueId y =
-      vector_map(walk, walk.emit.value_of(picked), VectorOp::kAdd,
-                 walk.emit.literal("shift", {width}, std::move(more)), call.node.who());
+  const ir::ValueId y = vector_map(walk, walk.emit.value_of(picked), VectorOp::kAdd,
+                                   walk.emit.literal("shift", {width}, std::move(more)));
   const int32_t id = walk.emit.emitted(y, width, call.node.who());
-  std::vector<ir::Array> elements =
-      placed(*set, std::span(shapes).first(walk.num_layout), id);
+  std::vector<ir::Array> elements = placed(*set, std::span(shapes).first(walk.num_layout), id);
   return view_value(x.type, std::move(shapes), std::move(elements));
 }
 

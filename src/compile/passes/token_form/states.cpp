@@ -50,8 +50,8 @@ bool numbers_layers(const std::string& name) {
 void check_names(const Walk& walk, const std::string& past, const std::string& present) {
   const auto declared = walk.options.states.find(past);
   if (declared != walk.options.states.end() && declared->second == present) return;
-  const bool numbers = numbers_layers(past) && numbers_layers(present) &&
-                       digits_of(past) != digits_of(present);
+  const bool numbers =
+      numbers_layers(past) && numbers_layers(present) && digits_of(past) != digits_of(present);
   const bool kinds =
       (says_key(past) && says_value(present)) || (says_value(past) && says_key(present));
   if (!numbers && !kinds) return;
@@ -165,6 +165,25 @@ class StateCheck {
   std::map<int64_t, std::vector<std::pair<Symbol, double>>> fresh_;
 };
 
+// In long worlds too a cache holds all tokens, or its whole capacity: nothing is cropped.
+void check_lengths(const Walk& walk, const std::string& output, const Value& value, int32_t past) {
+  const Base& base = walk.emit.bases[static_cast<size_t>(past)];
+  const auto axis = static_cast<size_t>(base.length_axis);
+  for (size_t world = 0; world < walk.worlds.size(); ++world) {
+    const Shape& shape = value.shapes[world];
+    const int64_t before = base.past_shapes[world].at(axis);
+    const int64_t total = walk.worlds[world].total();
+    const int64_t wanted = before == walk.worlds[world].past ? total : before;
+    if (shape.size() == base.past_shapes[world].size() && shape[axis] == wanted) continue;
+    throw Error(
+        Code::kUnsupported,
+        fmt::format("onnx: output '{}' returns the cache '{}' as {} after {} tokens, where {} "
+                    "rows are wanted: a cache that is cropped cannot be told from one that "
+                    "forgets",
+                    output, base.origin, to_string(shape), total, wanted));
+  }
+}
+
 void check_declared(const Walk& walk, const std::map<std::string, std::string>& found) {
   for (const auto& [past, present] : walk.options.states) {
     const auto at = found.find(past);
@@ -196,6 +215,7 @@ void check_states(Walk& walk, const std::vector<Value>& values) {
                   fmt::format("onnx: outputs '{}' and '{}' both return the cache '{}'", at->second,
                               name, walk.emit.bases[static_cast<size_t>(past)].origin));
     }
+    check_lengths(walk, name, value, past);
     StateCheck(walk, name, *view, past).run();
     found[walk.emit.bases[static_cast<size_t>(past)].origin] = name;
   }

@@ -197,7 +197,7 @@ std::vector<Value> shapes_as_constants(const RuleCall& call) {
   return {std::move(value)};
 }
 
-std::vector<Value> apply(Walk& walk, const RuleCall& call, std::vector<Value>& values) {
+std::vector<Value> apply(const RuleCall& call, std::vector<Value>& values) {
   const ir::TensorNode& node = call.node;
   if (node.domain.empty() && node.op == "If") return run_branch(call, values);
   if (only_needs_shapes(node) && call.has(0) && !call.in(0).shapes.empty()) {
@@ -220,9 +220,7 @@ std::vector<Value> apply(Walk& walk, const RuleCall& call, std::vector<Value>& v
                "it is not known to treat every token alone, so it cannot run on a batch "
                "of tokens of several sequences"));
   }
-  std::vector<Value> out = rule(call);
-  static_cast<void>(walk);
-  return out;
+  return rule(call);
 }
 
 std::vector<size_t> last_uses(const ir::TensorGraph& graph) {
@@ -272,7 +270,7 @@ void walk_graph(Walk& walk, const ir::TensorGraph& graph, std::vector<Value>& va
     const RuleCall call{walk, node, inputs};
     std::vector<Value> results;
     try {
-      results = apply(walk, call, values);
+      results = apply(call, values);
     } catch (const InternalError&) {
       throw;
     } catch (const Error& error) {

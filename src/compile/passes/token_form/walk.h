@@ -35,6 +35,7 @@ struct CacheSide {
 struct SlotState {
   CacheSide k, v;
   std::vector<double> frequencies;
+  bool interleaved = false;
   ir::ValueId kv;
   int64_t kv_heads = 0;
 };
