@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "base/check.h"
 #include "compile/proof_runs.h"
 #include "kvern/error.h"
 
@@ -107,7 +108,12 @@ class Prover {
  public:
   Prover(const ir::TensorModel& model, const passes::TokenForm& form, const ir::Graph& graph,
          const quantize::Files& files, const ProofOptions& options)
-      : model_(model), form_(form), graph_(graph), files_(files), options_(options) {}
+      : model_(model),
+        form_(form),
+        graph_(graph),
+        files_(files),
+        options_(options),
+        num_ids_(num_ids(form, graph)) {}
 
   Proof run() {
     const auto begin = std::chrono::steady_clock::now();
@@ -116,10 +122,6 @@ class Prover {
     set_tolerance(model_, has_shared_scales(model_, options_), proof_);
     const std::vector<ProofRun> runs =
         choose_runs(model_, form_, graph_, options_, proof_.token_budget, proof_.notes);
-    if (runs.empty()) {
-      proof_.status = "not possible";
-      return std::move(proof_);
-    }
     uint64_t total = 0, done = 0;
     for (const ProofRun& run : runs) total += static_cast<uint64_t>(run.real_tokens());
     for (const ProofRun& run : runs) {
@@ -129,6 +131,7 @@ class Prover {
     }
     if (options_.progress) options_.progress(done, total);
     if (has_shared_scales(model_, options_)) measure_divergence();
+    KVERN_CHECK(proof_.tokens > 0, "a proof that compared nothing");
     proof_.status = "passed";
     proof_.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -139,28 +142,63 @@ class Prover {
   Ids draw(const ProofRun& run) {
     Ids ids(run.pads.size());
     for (std::vector<int64_t>& row : ids) {
-      for (int64_t i = 0; i < run.total(); ++i) row.push_back(random_.below(form_.vocabulary_size));
+      for (int64_t i = 0; i < run.total(); ++i) row.push_back(random_.below(num_ids_));
     }
     return ids;
   }
 
+  bool fits(const Difference& found) const {
+    return found.worst <= proof_.tolerance * found.largest + kAbsolute;
+  }
+
   void prove_run(const ProofRun& run) {
     const Ids ids = draw(run);
-    const Logits file = run_original(model_, form_, options_.conversion, run, ids);
-    const Logits ours = run_converted(graph_, files_, run, ids);
-    const Difference found = compare(run, file, ours, form_.vocabulary_size);
-    const bool padded = run.batch() > 1;
-    const bool fits = found.worst <= proof_.tolerance * found.largest + kAbsolute;
-    if (!fits && padded) {
-      // Each sequence alone is right; so the file counts padding. Kvern never pads.
-      proof_.notes.push_back(fmt::format(
-          "a left-padded batch gives other numbers in the file than the same sequences alone{}: "
-          "the plan gives the latter",
-          found.file_is_nan ? " (no numbers at all)"
-                            : fmt::format(" ({:.3g} apart)", found.worst)));
-      return;
+    const Difference found = differences(run, ids);
+    if (fits(found)) return take(run, found);
+    if (run.is_padded()) return prove_unpadded(run, ids, found);
+    refuse(run, found);
+  }
+
+  // The plan would serve lengths at which the file does not even run.
+  Logits original(const ProofRun& run, const Ids& ids) const {
+    try {
+      return run_original(model_, form_, options_.conversion, run, ids);
+    } catch (const InternalError&) {
+      throw;
+    } catch (const Error& error) {
+      throw Error(
+          Code::kUnsupported,
+          fmt::format("onnx: the file itself does not run over {}: {}. No plan was written. "
+                      "Where it runs over fewer tokens, build with a smaller "
+                      "--max-context-length; --no-verify builds it unproved",
+                      run.text(), error.what()));
     }
-    if (!fits) refuse(run, found);
+  }
+
+  Difference differences(const ProofRun& run, const Ids& ids) const {
+    const Logits file = original(run, ids);
+    const Logits ours = run_converted(graph_, files_, run, ids);
+    return compare(run, file, ours, form_.vocabulary_size);
+  }
+
+  // Kvern never pads: where the file counts padding, its numbers for each sequence alone count.
+  void prove_unpadded(const ProofRun& padded, const Ids& ids, const Difference& apart) {
+    const int64_t batch = std::max<int64_t>(fixed_batch(model_, options_), 1);
+    for (size_t b = 0; b < ids.size(); ++b) {
+      ProofRun alone{padded.steps, std::vector<int64_t>(static_cast<size_t>(batch), 0)};
+      alone.steps[0] -= padded.pads[b];
+      const Ids same(alone.pads.size(), {ids[b].begin() + padded.pads[b], ids[b].end()});
+      const Difference found = differences(alone, same);
+      if (!fits(found)) refuse(alone, found);
+      take(alone, found);
+    }
+    proof_.notes.push_back(fmt::format(
+        "a left-padded batch gives other numbers in the file than the same sequences alone{}: "
+        "the plan gives the latter",
+        apart.file_is_nan ? " (no numbers at all)" : fmt::format(" ({:.3g} apart)", apart.worst)));
+  }
+
+  void take(const ProofRun& run, const Difference& found) {
     proof_.runs.push_back(run.text());
     if (std::find(proof_.lengths.begin(), proof_.lengths.end(), run.steps[0]) ==
         proof_.lengths.end()) {
@@ -175,9 +213,15 @@ class Prover {
 
   // What one scale per token changes: runs of several tokens, where the file takes one over all.
   void measure_divergence() {
-    const ProofRun run{{std::min<int64_t>(17, proof_.token_budget)}, {0}};
+    int64_t most = std::min<int64_t>(17, proof_.token_budget);
+    if (form_.capacity > 0) most = std::min(most, form_.capacity);
+    if (options_.conversion.context_length > 0) {
+      most = std::min(most, options_.conversion.context_length);
+    }
+    const int64_t batch = std::max<int64_t>(fixed_batch(model_, options_), 1);
+    const ProofRun run{{most}, std::vector<int64_t>(static_cast<size_t>(batch), 0)};
     const Ids ids = draw(run);
-    const Logits file = run_original(model_, form_, options_.conversion, run, ids);
+    const Logits file = original(run, ids);
     const Logits ours = run_converted(graph_, files_, run, ids);
     for (int64_t t = 0; t < run.total(); ++t) {
       const int64_t at = t * form_.vocabulary_size;
@@ -204,6 +248,7 @@ class Prover {
   const ir::Graph& graph_;
   const quantize::Files& files_;
   const ProofOptions& options_;
+  const int64_t num_ids_;
   Random random_{20261129};
   Proof proof_;
 };

@@ -22,7 +22,7 @@ struct ProofOptions {
 };
 
 struct Proof {
-  std::string status = "skipped";  // "passed", or "not possible" for a reason in the notes
+  std::string status = "skipped";  // or "passed"
   int64_t token_budget = 0;        // that the model's size leaves
   int64_t tokens = 0;              // whose logits were compared
   std::vector<int64_t> lengths;    // of the prompts
@@ -39,7 +39,8 @@ struct Proof {
 };
 
 // `graph` computes the logits of `form`, before or after passes; `files` are those of its weights.
-// Throws Error(kUnsupported) naming run, token and both numbers where they differ.
+// Throws Error(kUnsupported) naming run, token and both numbers where they differ, and where
+// nothing could be compared.
 Proof prove(const ir::TensorModel& model, const passes::TokenForm& form, const ir::Graph& graph,
             const quantize::Files& files, const ProofOptions& options);
 

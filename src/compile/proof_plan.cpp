@@ -1,14 +1,20 @@
 // Which runs prove most within the tokens that a model's size leaves.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "compile/ir/ops.h"
 #include "compile/passes/token_form/inputs.h"
 #include "compile/proof_runs.h"
+#include "kvern/error.h"
 
 namespace kvern::compile {
 namespace {
 
 namespace tf = passes::token_form;
+
+constexpr int64_t kLongRun = 256;        // tokens, unless a window is longer
+constexpr int64_t kLongRunOfSteps = 48;  // where each token is a step
 
 bool has_op(const ir::TensorGraph& graph, std::string_view op) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const ir::TensorNode& node) {
@@ -64,41 +70,130 @@ int64_t largest_window(const passes::TokenForm& form) {
   return window;
 }
 
-// An exporter that traced the cached branch with one token: it is right for one.
-bool steps_of_one(const passes::TokenForm& form) {
-  return form.had_cache && !form.worlds.empty() &&
-         std::all_of(form.worlds.begin(), form.worlds.end(), [](const std::string& world) {
-           return world.find(", 1 tokens after") != std::string::npos;
-         });
+// Rows of the tables that `input` ("ids", "positions") chooses from; `otherwise` without any.
+int64_t rows_chosen_by(const ir::Graph& graph, std::string_view input, int64_t otherwise) {
+  int64_t rows = otherwise;
+  for (const ir::Node& node : graph.nodes()) {
+    if (node.op != &ir::ops::kInput || node.attrs.as<ir::InputAttrs>().name != input) continue;
+    for (const size_t user : graph.users(node.outputs[0])) {
+      const ir::Node& reader = graph.nodes()[user];
+      if (reader.op != &ir::ops::kEmbedding) continue;
+      const ir::Dim& dim = graph.value(reader.inputs[1]).type.dims.at(0);
+      if (dim.is_constant()) rows = std::min(rows, dim.value());
+    }
+  }
+  return rows;
 }
 
-// The same run within `most` tokens: fewer in the prompt, then fewer steps.
-ProofRun shortened(ProofRun run, int64_t most) {
-  while (run.total() > most && run.steps.size() > 1 && run.steps[0] <= 1) run.steps.pop_back();
-  run.steps[0] = std::max<int64_t>(run.steps[0] - std::max<int64_t>(run.total() - most, 0), 1);
+// Total lengths at which the file chooses the tables that the plan holds.
+struct Lengths {
+  int64_t low = 1, high = int64_t{1} << 20;
+  bool none = false;  // no one stretch of lengths: what is chosen goes to and fro
+};
+
+// The rows of a cache were turned by the tables of their own step: prompts too must be as long.
+Lengths decided_lengths(const passes::TokenForm& form, const ProofOptions& options) {
+  Lengths out;
+  for (const passes::LengthChoice& choice : form.choices) {
+    if (choice.same_at.empty() || choice.other_at.empty()) continue;
+    const auto [same_low, same_high] =
+        std::minmax_element(choice.same_at.begin(), choice.same_at.end());
+    const auto [other_low, other_high] =
+        std::minmax_element(choice.other_at.begin(), choice.other_at.end());
+    const int64_t switches = options.original_context_length;  // by config.json
+    if (*same_low > *other_high) {
+      const bool told = switches >= *other_high && switches < *same_low;
+      out.low = std::max(out.low, told ? switches + 1 : *same_low);
+    } else if (*same_high < *other_low) {
+      const bool told = switches >= *same_high && switches < *other_low;
+      out.high = std::min(out.high, told ? switches : *same_high);
+    } else {
+      out.none = true;
+    }
+  }
+  return out;
+}
+
+// The same run within `most` tokens: a shorter prompt, of at least `least`, then fewer steps.
+ProofRun shortened(ProofRun run, int64_t least, int64_t most) {
+  least = std::max<int64_t>(least, 1);
+  run.steps[0] = std::max(run.steps[0], least);
+  while (run.total() > most && run.steps.size() > 1 && run.steps[0] <= least) run.steps.pop_back();
+  run.steps[0] = std::max(run.steps[0] - std::max<int64_t>(run.total() - most, 0), least);
   while (run.total() > most && run.steps.size() > 1) run.steps.pop_back();
   return run;
 }
 
-// Of tables that the graph chooses by length the plan holds those of its own context length:
-// prompts must be so long that the file chooses the same. False when they cannot be.
-bool move_past_switch(const passes::TokenForm& form, const ProofOptions& options, int64_t budget,
-                      std::vector<ProofRun>& runs, std::vector<std::string>& notes) {
-  const int64_t original = options.original_context_length;
-  const bool chooses = std::any_of(
-      form.notes.begin(), form.notes.end(),
-      [](const std::string& note) { return note.find("chooses by length") != std::string::npos; });
-  if (!chooses || (original > 0 && options.conversion.context_length <= original)) return true;
-  if (original > 0 && original + 6 <= budget) {
-    runs = {{{original + 1, 1, 3}, {0}}, {{original + 2, 1}, {0}}};
-    return true;
+// What a file's form asks of its runs.
+struct Forms {
+  std::vector<int64_t> one;  // pads of a batch without any
+  bool one_token_steps = false;
+  bool one_token_prompts = false;
+  bool has_past = false;
+};
+
+std::vector<int64_t> steps_of(const Forms& forms, std::vector<int64_t> steps) {
+  int64_t total = 0;
+  for (const int64_t tokens : steps) total += tokens;
+  if (forms.one_token_prompts) {
+    steps.assign(forms.has_past ? static_cast<size_t>(total) : 1, 1);
+  } else if (forms.one_token_steps) {
+    std::fill(steps.begin() + 1, steps.end(), 1);
   }
-  notes.push_back(
-      original > 0
-          ? "the plan holds the tables of long contexts, and running the file over more than " +
-                std::to_string(original) + " tokens takes too long"
-          : "the graph chooses tables by length, and no config.json says at which");
-  return false;
+  return steps;
+}
+
+// Short runs, the most telling first.
+std::vector<ProofRun> short_runs(const Forms& forms, bool padded) {
+  std::vector<ProofRun> out = {{steps_of(forms, {5, 1, 3}), forms.one}};
+  if (padded) out.push_back({steps_of(forms, {6, 1}), {0, 3}});
+  out.push_back({steps_of(forms, {17, 1, 1}), forms.one});
+  out.push_back({steps_of(forms, {1, 1}), forms.one});
+  return out;
+}
+
+// What only shows far from the beginning: windows, tables that end, factors that set in.
+ProofRun long_run(const Forms& forms, const passes::TokenForm& form, int64_t most) {
+  const int64_t window = largest_window(form);
+  const int64_t wanted = std::max<int64_t>(kLongRun, window > 0 ? window + 8 : 0);
+  // Steps of one token walk over all weights for each.
+  const int64_t total = std::min(most, forms.one_token_prompts ? kLongRunOfSteps : wanted);
+  if (total < 5) return {{std::max<int64_t>(total, 1)}, forms.one};
+  return {steps_of(forms, {total - 4, 1, 3}), forms.one};
+}
+
+// A plan whose tables nothing was compared with would be a guess.
+[[noreturn]] void refuse_choices(const passes::TokenForm& form, int64_t budget) {
+  std::string who = "the file", lengths;
+  int64_t shorter = 0;
+  if (!form.choices.empty()) {
+    const passes::LengthChoice& choice = form.choices[0];
+    who = fmt::format("{} chooses tables by length, and the plan holds those of {} tokens",
+                      choice.node, choice.decided_at);
+    if (!choice.other_at.empty()) {
+      shorter = *std::min_element(choice.other_at.begin(), choice.other_at.end());
+      for (const int64_t other : choice.other_at) {
+        if (other < choice.decided_at) shorter = std::max(shorter, other);
+      }
+    }
+  }
+  throw Error(
+      Code::kUnsupported,
+      fmt::format("onnx: the conversion cannot be proved: {}; the file chooses them only in "
+                  "runs longer than the {} tokens that a model of this size is given. No "
+                  "plan was written. Build with a shorter --max-context-length{}, or with "
+                  "--no-verify, unproved",
+                  who, budget, shorter > 0 ? fmt::format(" ({} or less)", shorter) : ""));
+}
+
+void note_window(const passes::TokenForm& form, const std::vector<ProofRun>& runs,
+                 std::vector<std::string>& notes) {
+  const int64_t window = largest_window(form);
+  const bool reached = std::any_of(runs.begin(), runs.end(),
+                                   [&](const ProofRun& run) { return run.total() > window; });
+  if (window > 0 && !reached) {
+    notes.push_back(fmt::format("no run reached beyond the window of {} tokens", window));
+  }
 }
 
 }  // namespace
@@ -109,42 +204,58 @@ bool has_shared_scales(const ir::TensorModel& model, const ProofOptions& options
           has_op(model.graph, "DynamicQuantizeMatMul"));
 }
 
+int64_t fixed_batch(const ir::TensorModel& model, const ProofOptions& options) {
+  return tf::plan_inputs(model, options.conversion).batch;
+}
+
+int64_t num_ids(const passes::TokenForm& form, const ir::Graph& graph) {
+  return rows_chosen_by(graph, "ids", form.vocabulary_size);
+}
+
 std::vector<ProofRun> choose_runs(const ir::TensorModel& model, const passes::TokenForm& form,
                                   const ir::Graph& graph, const ProofOptions& options,
                                   int64_t budget, std::vector<std::string>& notes) {
   const tf::InputPlan plan = tf::plan_inputs(model, options.conversion);
-  const std::vector<int64_t> one(static_cast<size_t>(std::max<int64_t>(plan.batch, 1)), 0);
-  const int64_t window = largest_window(form);
-  const int64_t longer =
-      window > 0 && window + 2 <= budget / 2 ? std::max<int64_t>(window + 2, 17) : 17;
-  std::vector<ProofRun> wanted = {{{5, 1, 3}, one}, {{longer, 1, 1}, one}, {{1, 1}, one}};
-  if (has_shared_scales(model, options)) {
+  const int64_t batch = std::max<int64_t>(plan.batch, 1);
+  const Forms forms = {std::vector<int64_t>(static_cast<size_t>(batch), 0), form.one_token_steps,
+                       has_shared_scales(model, options), plan.has_past};
+  const Lengths lengths = decided_lengths(form, options);
+  bool padded = false;
+  if (forms.one_token_prompts) {
     notes.emplace_back(
         "the file rounds activations to 8 bits by one scale over all tokens of a run, the plan "
         "does not mix tokens: compared on runs of one token");
-    wanted = {{{1, 1, 1, 1, 1, 1}, one}, {{1, 1, 1}, one}};
-    if (!plan.has_past) wanted = {{{1}, one}, {{1}, one}, {{1}, one}};
-  } else if (const std::string why = why_not_padded(plan, form, graph); why.empty()) {
-    wanted.insert(wanted.begin() + 1, {{6, 1}, {0, 3}});
   } else {
-    notes.push_back("no left-padded batch was run: " + why);
+    std::string why = why_not_padded(plan, form, graph);
+    if (why.empty() && lengths.low > 1) why = "the graph chooses tables by length";
+    padded = why.empty();
+    if (!padded) notes.push_back("no left-padded batch was run: " + why);
   }
-  if (steps_of_one(form)) {
-    for (ProofRun& run : wanted) std::fill(run.steps.begin() + 1, run.steps.end(), 1);
-  }
-  if (!move_past_switch(form, options, budget, wanted, notes)) return {};
-  int64_t room = plan.capacity > 0 ? plan.capacity : int64_t{1} << 20;
+  int64_t room = rows_chosen_by(graph, "positions", lengths.high);
+  if (plan.capacity > 0) room = std::min(room, plan.capacity);
   if (options.conversion.context_length > 0) {
     room = std::min(room, options.conversion.context_length);
   }
+  if (lengths.none || (forms.one_token_prompts && lengths.low > 1)) refuse_choices(form, budget);
   std::vector<ProofRun> out;
   int64_t left = budget;
-  for (const ProofRun& run : wanted) {
-    const ProofRun fitting = shortened(run, std::min(room, out.empty() ? left : room));
-    if (!out.empty() && fitting.real_tokens() > left) continue;
+  const auto take = [&](const ProofRun& wanted) {
+    // The first run is afforded in any case, if need be of one token.
+    const int64_t most = out.empty() ? std::max<int64_t>(left / batch, 1) : room;
+    const ProofRun fitting = shortened(wanted, lengths.low, std::min(room, most));
+    const bool first = out.empty() && fitting.total() == 1;
+    if (fitting.total() > room || (fitting.real_tokens() > left && !first)) return;
     left -= fitting.real_tokens();
     out.push_back(fitting);
-  }
+  };
+  for (const ProofRun& run : short_runs(forms, padded)) take(run);
+  const int64_t most = std::min(room, left / batch);
+  const ProofRun far = long_run(forms, form, most);
+  const bool farther = std::all_of(out.begin(), out.end(),
+                                   [&](const ProofRun& run) { return run.total() < far.total(); });
+  if (farther) take(far);
+  if (out.empty()) refuse_choices(form, budget);
+  note_window(form, out, notes);
   return out;
 }
 

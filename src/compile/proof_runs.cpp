@@ -19,15 +19,18 @@ int64_t ProofRun::total() const {
   return std::accumulate(steps.begin(), steps.end(), int64_t{0});
 }
 
+bool ProofRun::is_padded() const {
+  return std::any_of(pads.begin(), pads.end(), [](int64_t pad) { return pad > 0; });
+}
+
 int64_t ProofRun::real_tokens() const {
   return total() * batch() - std::accumulate(pads.begin(), pads.end(), int64_t{0});
 }
 
 std::string ProofRun::text() const {
   std::string out = fmt::format("{} token{}", steps[0], steps[0] == 1 ? "" : "s");
-  if (batch() > 1)
-    out = fmt::format("{} sequences, {} padded on the left by {}", batch(), out,
-                      fmt::join(pads, ", "));
+  if (batch() > 1) out = fmt::format("{} sequences, {}", batch(), out);
+  if (is_padded()) out = fmt::format("{} padded on the left by {}", out, fmt::join(pads, ", "));
   if (steps.size() == 1) return out;
   return fmt::format("{}, then {}", out, fmt::join(steps.begin() + 1, steps.end(), ", "));
 }

@@ -16,6 +16,7 @@ struct ProofRun {
   std::vector<int64_t> pads;   // per sequence: tokens on the left that are none
   int64_t total() const;
   int64_t batch() const { return static_cast<int64_t>(pads.size()); }
+  bool is_padded() const;
   int64_t real_tokens() const;
   std::string text() const;  // "5 tokens, then 1, 3"
 };
@@ -23,7 +24,13 @@ struct ProofRun {
 // DynamicQuantizeLinear over all tokens, and a plan that takes each token's own scale.
 bool has_shared_scales(const ir::TensorModel& model, const ProofOptions& options);
 
-// The runs for this file, most telling first, within `budget` tokens but at least one.
+int64_t fixed_batch(const ir::TensorModel& model, const ProofOptions& options);  // 0: any
+
+// Ids that the embedding has rows for: the logits may be wider.
+int64_t num_ids(const passes::TokenForm& form, const ir::Graph& graph);
+
+// The runs for this file, most telling first, within `budget` tokens but at least one. Throws
+// Error(kUnsupported) where no run within it would tell: tables chosen by length.
 std::vector<ProofRun> choose_runs(const ir::TensorModel& model, const passes::TokenForm& form,
                                   const ir::Graph& graph, const ProofOptions& options,
                                   int64_t budget, std::vector<std::string>& notes);

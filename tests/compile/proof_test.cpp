@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <functional>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -27,14 +29,21 @@ std::string export_of(const std::string& name) {
 struct Converted {
   import::ImportedModel model;
   Conversion conversion;
-  explicit Converted(const std::string& name)
-      : model(import::load(export_of(name))), conversion(*convert_tensor_form(model, {})) {
+  using Change = std::function<void(ir::TensorGraph&)>;
+  explicit Converted(const std::string& name, const Change& change = {})
+      : model(changed(import::load(export_of(name)), change)),
+        conversion(*convert_tensor_form(model, {})) {
     passes::run_pipeline(model.graph);
+  }
+  static import::ImportedModel changed(import::ImportedModel model, const Change& change) {
+    if (change) change(model.tensor->graph);
+    return model;
   }
   Proof prove() const {
     ProofOptions options;
     options.conversion = conversion.options;
     options.num_parameters = model.num_parameters;
+    if (model.config) options.original_context_length = model.config->original_context_length;
     return compile::prove(*model.tensor, conversion.form, model.graph, model.files, options);
   }
   // The weight's values in the graph itself, one of them changed.
@@ -52,6 +61,46 @@ struct Converted {
     FAIL() << "no weight named like " << part;
   }
 };
+
+// Of all attentions.
+void set_window(Converted& converted, int64_t window) {
+  for (ir::Node& node : converted.model.graph.nodes()) {
+    if (node.op != &ir::ops::kKvAttention) continue;
+    auto attrs = node.attrs.as<ir::KvAttentionAttrs>();
+    attrs.mask = ir::MaskKind::kWindow;
+    attrs.window = window;
+    node.attrs = ir::Attrs::of(attrs);
+  }
+}
+
+void fix_batch(ir::TensorGraph& graph) {
+  for (const ir::TensorValueId id : graph.inputs) {
+    ir::TensorDim& dim = graph.values[static_cast<size_t>(id)].dims.at(0);
+    if (dim.value < 0) dim = {2, ""};
+  }
+}
+
+// The embedding has fewer rows than the head.
+void crop_embedding(ir::TensorGraph& graph) {
+  const ir::TensorValueId ids = graph.find("input_ids");
+  for (ir::TensorNode& node : graph.nodes) {
+    if (node.op != "Gather" || node.inputs.at(1) != ids) continue;
+    const ir::Array& table = graph.constants.at(node.inputs[0]);
+    const int64_t width = table.shape().at(1);
+    const std::vector<float> all = table.to_f32();
+    const ir::TensorValueId cropped = graph.add_value("cropped");
+    graph.constants[cropped] = ir::Array::of<float>(ir::ElementType::kFloat, {16, width},
+                                                    {all.data(), static_cast<size_t>(16 * width)});
+    node.inputs[0] = cropped;
+    return;
+  }
+  FAIL() << "no embedding";
+}
+
+passes::LengthChoice choice(std::vector<int64_t> same_at, std::vector<int64_t> other_at) {
+  const int64_t decided_at = *std::max_element(same_at.begin(), same_at.end());
+  return {"node 'Where'", decided_at, std::move(same_at), std::move(other_at)};
+}
 
 std::string problem_of(const Converted& converted) {
   try {
@@ -115,6 +164,89 @@ TEST(Proof, AnotherScaleOfAttentionFails) {
     break;
   }
   EXPECT_THAT(problem_of(converted), HasSubstr("does not compute what the file does"));
+}
+
+TEST(Proof, AFixedBatchIsComparedLikeOneSequence) {
+  Converted converted("llama_gqa__opt_past", fix_batch);
+  const Proof proof = converted.prove();
+  EXPECT_EQ(proof.status, "passed");
+  EXPECT_THAT(proof.runs, ::testing::Contains("2 sequences, 5 tokens, then 1, 3"));
+  EXPECT_GE(proof.tokens, 20);
+}
+
+TEST(Proof, AFixedBatchFailsToo) {
+  Converted converted("llama_gqa__opt_past", fix_batch);
+  set_window(converted, 2);
+  EXPECT_THAT(problem_of(converted), HasSubstr("2 sequences, 5 tokens, then 1, 3, token"));
+}
+
+TEST(Proof, WhatOnlyShowsFarFromTheBeginningFails) {
+  for (const char* name : {"llama_gqa__opt_past", "llama_mha__opt_nocache"}) {
+    SCOPED_TRACE(name);
+    Converted converted(name);
+    set_window(converted, 100);
+    EXPECT_THAT(problem_of(converted), HasSubstr("does not compute what the file does"));
+  }
+}
+
+TEST(Proof, OneRunIsAsLongAsTheContextAllows) {
+  Converted converted("llama_gqa__opt_past");
+  EXPECT_THAT(converted.prove().runs, ::testing::Contains("124 tokens, then 1, 3"));
+  converted.conversion.options.context_length = 40;
+  EXPECT_THAT(converted.prove().runs, ::testing::Contains("36 tokens, then 1, 3"));
+}
+
+TEST(Proof, AWindowThatIsNotReachedIsSaid) {
+  Converted converted("mistral__ts17");
+  for (passes::TokenSlot& slot : converted.conversion.form.slots) slot.window = 1000;
+  EXPECT_THAT(converted.prove().notes,
+              ::testing::Contains("no run reached beyond the window of 1000 tokens"));
+}
+
+TEST(Proof, TablesOfLongContextsAreComparedWhereTheFileChoosesThem) {
+  Converted converted("llama_gqa__opt_past");
+  converted.conversion.form.choices = {choice({64, 40}, {7, 12})};
+  const Proof proof = converted.prove();
+  EXPECT_FALSE(proof.lengths.empty());
+  EXPECT_THAT(proof.lengths, ::testing::Each(::testing::Ge(13)));  // config.json: above 16
+  EXPECT_THAT(proof.lengths, ::testing::Contains(17));
+  converted.model.config->original_context_length = 4;  // no length that was walked agrees
+  EXPECT_THAT(converted.prove().lengths, ::testing::Each(::testing::Ge(40)));
+}
+
+TEST(Proof, TablesOfShortContextsAreComparedBelowTheSwitch) {
+  Converted converted("llama_gqa__opt_past");
+  converted.conversion.form.choices = {choice({7, 12}, {40})};
+  converted.model.config.reset();
+  const Proof proof = converted.prove();
+  EXPECT_THAT(proof.runs, ::testing::Contains("5 tokens, then 1, 3"));
+  EXPECT_THAT(proof.runs, ::testing::Contains("10 tokens, then 1, 1"));
+  EXPECT_THAT(proof.lengths, ::testing::Each(::testing::Le(12)));
+}
+
+TEST(Proof, TablesThatNoRunReachesAreRefused) {
+  Converted converted("llama_gqa__opt_past");
+  converted.conversion.form.choices = {choice({8192, 4103}, {7, 4096})};
+  converted.conversion.options.context_length = 8192;
+  const std::string problem = problem_of(converted);
+  EXPECT_THAT(problem, HasSubstr("node 'Where' chooses tables by length, and the plan holds those "
+                                 "of 8192 tokens"));
+  EXPECT_THAT(problem, HasSubstr("--max-context-length (4096 or less)"));
+  EXPECT_THAT(problem, HasSubstr("--no-verify"));
+  converted.conversion.form.choices = {choice({7, 100}, {20})};  // to and fro
+  EXPECT_THAT(problem_of(converted), HasSubstr("cannot be proved"));
+}
+
+TEST(Proof, StepsOfOneTokenAreAField) {
+  Converted converted("llama_gqa__opt_past");
+  converted.conversion.form.one_token_steps = true;
+  EXPECT_THAT(converted.prove().runs, ::testing::Contains("5 tokens, then 1, 1"));
+}
+
+TEST(Proof, IdsAreThoseOfTheEmbeddingNotOfTheHead) {
+  const Proof proof = Converted("llama_gqa__opt_past", crop_embedding).prove();
+  EXPECT_EQ(proof.status, "passed");
+  EXPECT_GE(proof.tokens, 20);
 }
 
 class ProofBuild : public ::testing::Test {
