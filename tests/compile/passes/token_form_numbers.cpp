@@ -11,6 +11,7 @@
 #include "compile/eval/eval.h"
 #include "compile/eval/tensor/tensor_eval.h"
 #include "compile/quantize/materialize.h"
+#include "tensor/float_bits.h"
 #include "tests/compile/passes/token_form_case.h"
 
 namespace kvern::passes {
@@ -47,6 +48,10 @@ ir::Array integers(ir::ElementType type, Shape shape, const std::vector<int64_t>
     }
     if (type == ir::ElementType::kFloat) out.mutable_as<float>()[at] = static_cast<float>(value);
     if (type == ir::ElementType::kBool) out.mutable_as<uint8_t>()[at] = value != 0 ? 1 : 0;
+    if (type == ir::ElementType::kDouble) out.mutable_as<double>()[at] = static_cast<double>(value);
+    if (type == ir::ElementType::kFloat16) {
+      out.mutable_as<uint16_t>()[at] = f32_to_f16(static_cast<float>(value));
+    }
   }
   return out;
 }
@@ -86,6 +91,9 @@ class Original {
     if (held != held_.end()) return held->second;
     const auto tokens = static_cast<int64_t>(ids.size());
     if (value.name == "input_ids") return integers(value.type, {1, tokens}, ids);
+    if (value.name == "attention_mask" && value.dims.size() == 4) {
+      return causal_mask(value, tokens, past);
+    }
     if (value.name == "attention_mask") return integers(value.type, {1, past + tokens}, {1});
     if (value.name.find("position") != std::string::npos) {
       std::vector<int64_t> positions;
@@ -103,6 +111,19 @@ class Original {
                            : meaning == "tokens" ? tokens
                                                  : std::stoll(meaning);
     return integers(value.type, Shape(value.dims.size(), 1), {number});
+  }
+
+  // Floats are added, others choose.
+  static ir::Array causal_mask(const ir::TensorValue& value, int64_t tokens, int64_t past) {
+    const bool adds = ir::is_float(value.type);
+    std::vector<int64_t> all;
+    for (int64_t i = 0; i < tokens; ++i) {
+      for (int64_t j = 0; j < past + tokens; ++j) {
+        const bool seen = j <= past + i;
+        all.push_back(adds ? (seen ? 0 : -30000) : (seen ? 1 : 0));
+      }
+    }
+    return integers(value.type, {1, 1, tokens, past + tokens}, all);
   }
 
   static ir::Array empty_cache(const ir::TensorValue& value) {
