@@ -129,6 +129,7 @@ void mark_synthetic(const import::ImportedModel& model, const std::vector<int>& 
 TensorFormOptions tensor_form_of(const BuildRequest& request) {
   TensorFormOptions out = request.tensor_form;
   if (out.max_context_length == 0) out.max_context_length = request.max_context_length;
+  out.allow_unproven = !request.prove;
   return out;
 }
 

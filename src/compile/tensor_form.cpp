@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "kvern/error.h"
 
 namespace kvern::compile {
@@ -24,6 +26,31 @@ passes::TokenFormOptions options_of(const import::ImportedModel& model,
     out.lengths.push_back(model.config->sliding_window);
   }
   return out;
+}
+
+// A mask that was not seen at some length is not assumed there.
+void limit_to_proven(const passes::TokenForm& form, const TensorFormOptions& options,
+                     import::ImportedModel& model) {
+  int64_t proven = model.max_context_length;
+  for (const passes::TokenLayer& layer : form.layers) {
+    proven = std::min(proven, layer.proven_length);
+  }
+  if (proven >= model.max_context_length || options.allow_unproven) return;
+  if (options.max_context_length > proven) {
+    throw Error(
+        Code::kUnsupported,
+        fmt::format("--max-context-length {}: the masks of this file can be evaluated up to "
+                    "{} tokens only (without a past they are as long as they are wide); "
+                    "export with past and present, give at most that length, or trust the "
+                    "file with --no-verify",
+                    options.max_context_length, proven));
+  }
+  model.warnings.push_back(
+      fmt::format("masks were evaluated up to {} tokens, and the plan takes no "
+                  "more (the file says {}); export with past and present for "
+                  "longer contexts",
+                  proven, model.max_context_length));
+  model.max_context_length = proven;
 }
 
 }  // namespace
@@ -60,6 +87,7 @@ std::optional<Conversion> convert_tensor_form(import::ImportedModel& model,
                     "takes {} (--max-context-length)",
                     model.max_context_length));
   }
+  limit_to_proven(form, options, model);
   return Conversion{std::move(form), std::move(found_with)};
 }
 

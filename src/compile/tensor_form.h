@@ -15,6 +15,7 @@ struct TensorFormOptions {
   std::map<std::string, std::string> inputs;  // NAME=past|total|tokens|NUMBER
   bool per_token_dynamic_quant = false;
   int64_t max_context_length = 0;
+  bool allow_unproven = false;  // lengths at which no mask was evaluated
 };
 
 // What was found, and with which options.

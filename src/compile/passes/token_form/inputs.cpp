@@ -10,6 +10,11 @@
 namespace kvern::passes::token_form {
 namespace {
 
+// Of files with a fixed one: each sequence costs symbols of every activation.
+constexpr int64_t kMostBatch = 16;
+// Bytes of symbols of all caches in the small worlds; a static one counts with its capacity.
+constexpr int64_t kMostCacheSymbols_bytes = int64_t{2} << 30;
+
 using ir::Array;
 using ir::ElementType;
 using ir::TensorDim;
@@ -120,6 +125,13 @@ InputPlan::Line line_of(const TensorGraph& graph, TensorValueId id, InputPlan& p
                               shown(value)));
     }
     plan.batch = std::max<int64_t>(value.dims[0].value, 0);
+    if (plan.batch > kMostBatch) {
+      throw Error(
+          Code::kUnsupported,
+          fmt::format("onnx: input {} has a fixed batch of {}; export with a free batch, or one "
+                      "of at most {}",
+                      shown(value), plan.batch, kMostBatch));
+    }
     return {id, "ids", "", value.dims};
   }
   if (contains(value.name, "position")) return {id, "positions", "", value.dims};
@@ -214,13 +226,15 @@ namespace {
 
 // A mask of three rows is cheap at any length that a model has.
 constexpr int64_t kLongestContext = int64_t{1} << 18;
+// Without a past it is as long as it is wide.
+constexpr int64_t kLongestWhole = 2100;
 
 // Where the graph chooses by length, it chooses as at the plan's own context length; a window
 // below that shows there.
 void add_deciding(const TokenFormOptions& options, int64_t batch, int64_t past, int64_t most,
                   std::vector<World>& worlds) {
-  const int64_t total = options.context_length;
-  if (total < 8 || total > most) return;
+  const int64_t total = std::min(options.context_length, most);
+  if (total < 8) return;
   const int64_t held = past > 0 ? total - 3 : 0;
   worlds.push_back({batch, total - held, held, false});
 }
@@ -248,7 +262,7 @@ std::vector<World> worlds_for(const InputPlan& plan, const ir::TensorModel& mode
                               const TokenFormOptions& options, int attempt) {
   std::vector<int64_t> lengths = options.lengths;
   note_integers(model.graph, lengths);
-  const int64_t most = plan.has_past ? 4200 : 1100;
+  const int64_t most = plan.has_past ? 4200 : kLongestWhole;
   int64_t longest = 40;
   for (const int64_t length : lengths) {
     if (length + 7 <= most) longest = std::max(longest, length + 7);
@@ -260,7 +274,7 @@ std::vector<World> worlds_for(const InputPlan& plan, const ir::TensorModel& mode
   if (!plan.has_past) {
     out = {{batch, 5, 0}, {one, 7, 0}};
     if (attempt < 2) out.push_back({one, longest, 0, false});
-    add_deciding(options, one, 0, 1100, out);
+    add_deciding(options, one, 0, kLongestWhole, out);
     return out;
   }
   if (plan.capacity > 0) {
@@ -284,7 +298,34 @@ std::vector<World> worlds_for(const InputPlan& plan, const ir::TensorModel& mode
   return growing_worlds(plan, options, longest, attempt);
 }
 
+namespace {
+
+// Before anything of that size is made.
+void check_cache_size(const Walk& walk, const InputPlan& plan) {
+  double bytes = 0;
+  for (const InputPlan::Line& line : plan.lines) {
+    if (line.role != "past") continue;
+    for (size_t world = 0; world < walk.num_layout; ++world) {
+      double elements = sizeof(Symbol);
+      for (const ir::TensorDim& dim : line.dims) {
+        elements *= static_cast<double>(std::max<int64_t>(dim.value, 1));
+      }
+      bytes += elements * static_cast<double>(walk.worlds[world].batch);
+    }
+  }
+  if (bytes <= static_cast<double>(kMostCacheSymbols_bytes)) return;
+  throw Error(
+      Code::kUnsupported,
+      fmt::format("onnx: following the caches of {} positions element by element takes {:.1f} "
+                  "GB; export with a smaller capacity, or with caches that grow (the plan's "
+                  "context length does not depend on it)",
+                  plan.capacity, bytes / 1e9));
+}
+
+}  // namespace
+
 void bind_inputs(Walk& walk, const InputPlan& plan, std::vector<Value>& values) {
+  check_cache_size(walk, plan);
   const TensorGraph& graph = walk.model.graph;
   for (const InputPlan::Line& line : plan.lines) {
     const TensorValue& value = graph.values[static_cast<size_t>(line.id)];

@@ -29,23 +29,37 @@ bool MaskProof::note_window(int64_t position, int64_t first) {
   return true;
 }
 
-bool MaskProof::note_slopes(int64_t head, int64_t position, std::span<const int64_t> key_positions,
-                            std::span<const float> bias, float own, float highest) {
+bool MaskProof::on_slope(size_t head, const Row& row, int64_t key, float bias) const {
+  if (!slopes_[head]) return false;
+  const double wanted = row.own + *slopes_[head] * static_cast<double>(key - row.position);
+  // f32 holds slope * position to seven digits.
+  const double tolerance =
+      1e-6 * (1 + std::abs(*slopes_[head]) * static_cast<double>(row.position));
+  return std::abs(bias - wanted) <= tolerance;
+}
+
+bool MaskProof::is_hidden(const Row& row, int64_t key, float bias) const {
+  if (bias > row.highest - kMaskedBelow) return false;
+  return !on_slope(row.head < 0 ? 0 : static_cast<size_t>(row.head), row, key, bias);
+}
+
+bool MaskProof::note_slopes(const Row& row, std::span<const int64_t> key_positions,
+                            std::span<const float> bias) {
   for (size_t j = 0; j < bias.size(); ++j) {
-    if (bias[j] <= highest - kMaskedBelow || key_positions[j] == position) continue;
-    const double slope =
-        (static_cast<double>(bias[j]) - own) / static_cast<double>(key_positions[j] - position);
-    const size_t first = head < 0 ? 0 : static_cast<size_t>(head);
-    const size_t last = head < 0 ? slopes_.size() : first + 1;
+    const int64_t key = key_positions[j];
+    if (key == row.position || is_hidden(row, key, bias[j])) continue;
+    const size_t first = row.head < 0 ? 0 : static_cast<size_t>(row.head);
+    const size_t last = row.head < 0 ? slopes_.size() : first + 1;
     for (size_t h = first; h < last; ++h) {
-      if (!slopes_[h]) slopes_[h] = slope;
-      // f32 holds slope * position to seven digits.
-      const double tolerance = 1e-6 * (1 + std::abs(*slopes_[h]) * static_cast<double>(position));
-      if (std::abs(*slopes_[h] - slope) > tolerance) {
+      if (!slopes_[h]) {
+        slopes_[h] =
+            (static_cast<double>(bias[j]) - row.own) / static_cast<double>(key - row.position);
+      }
+      if (!on_slope(h, row, key, bias[j])) {
         return refuse(
             fmt::format("its values are no mask and not proportional to the distance of "
                         "tokens (ALiBi): {} at distance {}",
-                        bias[j] - own, position - key_positions[j]));
+                        bias[j] - row.own, row.position - key));
       }
     }
   }
@@ -54,18 +68,18 @@ bool MaskProof::note_slopes(int64_t head, int64_t position, std::span<const int6
 
 bool MaskProof::add_row(int64_t head, int64_t position, std::span<const int64_t> key_positions,
                         std::span<const float> bias) {
-  float highest = -std::numeric_limits<float>::infinity();
-  for (const float value : bias) {
-    if (std::isnan(value)) {
+  Row row{head, position, 0, -std::numeric_limits<float>::infinity()};
+  for (size_t j = 0; j < bias.size(); ++j) {
+    if (std::isnan(bias[j])) {
       return refuse(fmt::format("for the token at position {} its mask is NaN", position));
     }
-    highest = std::max(highest, value);
+    row.highest = std::max(row.highest, bias[j]);
+    if (key_positions[j] == position) row.own = bias[j];
   }
   int64_t first = -1, count = 0, last = -1;
-  float own = 0;
   for (size_t j = 0; j < bias.size(); ++j) {
-    if (!(bias[j] > highest - kMaskedBelow)) continue;
     const int64_t key = key_positions[j];
+    if (is_hidden(row, key, bias[j])) continue;
     if (key < 0) return refuse("it shows keys that belong to no token");
     if (key > position) {
       return refuse(
@@ -73,7 +87,6 @@ bool MaskProof::add_row(int64_t head, int64_t position, std::span<const int64_t>
                       "causal decoders can keep a KV cache",
                       position, key));
     }
-    if (key == position) own = bias[j];
     first = first < 0 ? key : std::min(first, key);
     last = std::max(last, key);
     ++count;
@@ -86,8 +99,7 @@ bool MaskProof::add_row(int64_t head, int64_t position, std::span<const int64_t>
                               position, count, first, last));
   }
   longest_ = std::max(longest_, position + 1);
-  return note_window(position, first) &&
-         note_slopes(head, position, key_positions, bias, own, highest);
+  return note_window(position, first) && note_slopes(row, key_positions, bias);
 }
 
 std::vector<double> MaskProof::slopes() const {

@@ -8,8 +8,8 @@
 
 namespace kvern::passes::token_form {
 
-// Below the row's highest bias by more: masked. Exports fill with -10000 (old ones), -65504, the
-// lowest float or -inf; ALiBi stays far above at the lengths that are evaluated.
+// Below the row's highest bias by more: masked, but for what goes on with an ALiBi slope. Exports
+// fill with -10000 (old ones), -65504, the lowest float or -inf.
 inline constexpr float kMaskedBelow = 9000.0f;
 
 class MaskProof {
@@ -28,10 +28,18 @@ class MaskProof {
   int64_t longest() const { return longest_; }  // keys of the longest row
 
  private:
+  struct Row {
+    int64_t head, position;
+    float own = 0, highest = 0;  // bias of the token's own key, and of any
+  };
+
   bool refuse(std::string why);
+  // True where the bias of a key goes on with the slope that nearer keys have.
+  bool on_slope(size_t head, const Row& row, int64_t key, float bias) const;
+  bool is_hidden(const Row& row, int64_t key, float bias) const;
   bool note_window(int64_t position, int64_t first);
-  bool note_slopes(int64_t head, int64_t position, std::span<const int64_t> key_positions,
-                   std::span<const float> bias, float own, float highest);
+  bool note_slopes(const Row& row, std::span<const int64_t> key_positions,
+                   std::span<const float> bias);
 
   std::vector<std::optional<double>> slopes_;
   int64_t window_ = 0;

@@ -114,8 +114,16 @@ struct AttentionParts {
 Value attend_parts(const RuleCall& call, AttentionParts parts) {
   for (const Value* x : {&parts.q, &parts.k, &parts.v}) {
     if (x->is_opaque()) return *x;
+    if (x->shapes[0].size() != 4 || x->shapes[0][1] <= 0 || x->shapes[0][3] <= 0) {
+      return opaque(call,
+                    fmt::format("{} is no [batch, heads, length, dim]", to_string(x->shapes[0])));
+    }
   }
   const int64_t heads = parts.q.shapes[0][1];
+  if (heads % parts.k.shapes[0][1] != 0 || parts.k.shapes[0][1] != parts.v.shapes[0][1]) {
+    return opaque(call, fmt::format("{} query heads cannot share {} key and {} value heads", heads,
+                                    parts.k.shapes[0][1], parts.v.shapes[0][1]));
+  }
   const Value k = repeat_heads(call, parts.k, heads);
   const Value v = repeat_heads(call, parts.v, heads);
   Value scores = run_op(call, "MatMul", 13, {parts.q, transpose(call, k, {0, 1, 3, 2})});
@@ -275,11 +283,40 @@ std::vector<ir::Array> angle_rows(const RuleCall& call, Value& table, Value* pos
   return out;
 }
 
+// What keeps cos and sin from turning x; empty where they can. Files may say anything here.
+std::string unfit(const Walk& walk, const Value& x, const Value& cos, const Value& sin,
+                  int64_t heads) {
+  for (size_t world = 0; world < walk.worlds.size(); ++world) {
+    const World& w = walk.worlds[world];
+    const Shape &c = cos.shapes[world], &shape = x.shapes[world];
+    const bool table = c.size() == 2 && c[0] > 0 && c[1] > 0;
+    const bool rows =
+        c.size() == 3 && (c[0] == 1 || c[0] == w.batch) && c[1] == w.tokens && c[2] > 0;
+    if (c != sin.shapes[world] || !(table || rows)) {
+      return fmt::format("cos and sin of {} and {} are no tables of positions", to_string(c),
+                         to_string(sin.shapes[world]));
+    }
+    if (shape.size() != 4 && (shape.size() != 3 || heads <= 0 || shape[2] % heads != 0)) {
+      return fmt::format("{} is no list of {} heads", to_string(shape), heads);
+    }
+    const bool wide = shape.size() == 3;
+    const int64_t dim = wide ? shape[2] / heads : shape[3];
+    if (shape[0] != w.batch || shape[wide ? 1 : 2] != w.tokens || c.back() > dim / 2) {
+      return fmt::format("cos of {} does not fit heads of {} in {}", to_string(c), dim,
+                         to_string(shape));
+    }
+  }
+  return "";
+}
+
 Value rotary(const RuleCall& call, Value& x, Value& cos, Value& sin, Value* positions,
              int64_t heads, bool interleaved) {
   if (cos.known() == nullptr || sin.known() == nullptr ||
       (positions != nullptr && positions->known() == nullptr)) {
     return opaque(call, "its angles depend on activations");
+  }
+  if (const std::string why = unfit(call.walk, x, cos, sin, heads); !why.empty()) {
+    return opaque(call, why);
   }
   note_table(call.walk, cos, sin);
   if (cos.shapes[0].size() == 3) {
@@ -419,6 +456,9 @@ Values rule_group_query_attention(const RuleCall& call) {
   if (why.empty()) why = unlike_length(call, 6, "total_sequence_length", 0);
   if (!why.empty()) return outputs(call, {opaque(call, why)});
   Value q = call.in(0), k, v;
+  if (q.shapes[0].size() != 3) {
+    return outputs(call, {opaque(call, "its query is no [batch, length, width]")});
+  }
   if (call.has(1)) {
     k = call.in(1);
     v = call.in(2);
@@ -489,6 +529,12 @@ Values rule_multi_head_attention(const RuleCall& call) {
     return outputs(call, {opaque(call, "only separate query, key and value are known of it")});
   }
   Value q = call.in(0), k = call.in(1), v = call.in(2);
+  for (const Value* x : {&q, &k, &v}) {
+    if (x->shapes[0].size() == 3 || (x != &q && x->shapes[0].size() == 4)) continue;
+    return outputs(call, {opaque(call,
+                                 "query, key and value must have three dims (or the last two "
+                                 "four)")});
+  }
   if (call.has(3)) {
     const int64_t width = q.shapes[0].back(), kv = k.shapes[0].size() == 3 ? k.shapes[0].back() : 0;
     if (kv == 0) return outputs(call, {opaque(call, "a bias beside keys of four dims")});

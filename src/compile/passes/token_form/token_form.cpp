@@ -133,34 +133,6 @@ std::string nameless(const ir::Graph& graph) {
   return ir::print(copy);
 }
 
-// A decoder whose cached branch was traced with one new token: right for one, while its other
-// branch shows what several mean. Both must say the same of everything else.
-TokenForm convert_branches(const ir::TensorModel& model, const TokenFormOptions& options,
-                           const tf::InputPlan& plan) {
-  TokenForm one =
-      convert(model, options, plan, tf::worlds_for(plan, model, options, tf::kWorldAttempts - 1));
-  tf::InputPlan whole_plan = plan;
-  whole_plan.has_past = false;
-  for (tf::InputPlan::Line& line : whole_plan.lines) {
-    if (line.role == "scalar" && line.meaning == "1") line.meaning = "0";
-  }
-  const TokenForm whole =
-      convert(model, options, whole_plan, tf::worlds_for(whole_plan, model, options, 1));
-  if (nameless(one.graph) != nameless(whole.graph)) {
-    throw Error(Code::kUnsupported,
-                "onnx: the two branches of the decoder compute different things");
-  }
-  one.notes.push_back(
-      "the branch with a cache was traced with one new token and is right only for "
-      "one; the mask is that of the branch without");
-  one.one_token_steps = true;
-  for (size_t i = 0; i < one.layers.size(); ++i) {
-    one.layers[i].mask = whole.layers[i].mask;
-    one.layers[i].proven_length = whole.layers[i].proven_length;
-  }
-  return one;
-}
-
 TokenForm convert_attempts(const ir::TensorModel& model, const TokenFormOptions& options,
                            const tf::InputPlan& plan) {
   // A length beyond the file's own tables stops the evaluation, not the import: shorter worlds
@@ -191,6 +163,33 @@ bool is_too_short(const ir::TensorModel& model, TokenFormOptions options,
   } catch (const Error&) {
     return false;
   }
+}
+
+// A decoder whose cached branch was traced with one new token: right for one, while its other
+// branch shows what several mean. Both must say the same of everything else.
+TokenForm convert_branches(const ir::TensorModel& model, const TokenFormOptions& options,
+                           const tf::InputPlan& plan) {
+  TokenForm one =
+      convert(model, options, plan, tf::worlds_for(plan, model, options, tf::kWorldAttempts - 1));
+  tf::InputPlan whole_plan = plan;
+  whole_plan.has_past = false;
+  for (tf::InputPlan::Line& line : whole_plan.lines) {
+    if (line.role == "scalar" && line.meaning == "1") line.meaning = "0";
+  }
+  const TokenForm whole = convert_attempts(model, options, whole_plan);
+  if (nameless(one.graph) != nameless(whole.graph)) {
+    throw Error(Code::kUnsupported,
+                "onnx: the two branches of the decoder compute different things");
+  }
+  one.notes.push_back(
+      "the branch with a cache was traced with one new token and is right only for "
+      "one; the mask is that of the branch without");
+  one.one_token_steps = true;
+  for (size_t i = 0; i < one.layers.size(); ++i) {
+    one.layers[i].mask = whole.layers[i].mask;
+    one.layers[i].proven_length = whole.layers[i].proven_length;
+  }
+  return one;
 }
 
 }  // namespace
