@@ -28,6 +28,11 @@ std::optional<TurnedRow> decode_row(const Walk& walk, std::span<const Symbol> ro
 // of the graph.
 void check_far_angles(const RuleCall& call, Value& table);
 
+// x [batch, heads, tokens, dim] or [batch, tokens, heads * dim], turned by the rows of cos and sin
+// at `positions` (null: those of the tokens).
+Value rotate(const RuleCall& call, Value& x, Value& cos, Value& sin, Value* positions,
+             int64_t heads, bool interleaved);
+
 // Angles by position, from rows of many tokens; finds angle = position * frequency.
 class AngleTable {
  public:

@@ -1,4 +1,4 @@
-// Attention and rotation as single ops: taken apart into the same parts as everywhere.
+// Attention as a single op: taken apart into the same parts as everywhere.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -150,183 +150,6 @@ Value attend_parts(const RuleCall& call, AttentionParts parts) {
   return attend(call.walk, call.node, probabilities, *view, parts.v.type, std::move(shapes));
 }
 
-// Elements turned by the rows of cos and sin [batch, tokens, half] in every layout world.
-Value turn(const RuleCall& call, Value& x, const std::vector<ir::Array>& cos,
-           const std::vector<ir::Array>& sin, int64_t heads, bool interleaved) {
-  std::string why;
-  const auto view = as_view(call.walk, x, &why);
-  if (view == nullptr) return opaque(call, why);
-  std::vector<ir::Array> elements;
-  for (size_t world = 0; world < call.walk.num_layout; ++world) {
-    const ir::Array& from = view->elements[world];
-    const Shape& shape = from.shape();
-    const bool wide = shape.size() == 3;  // [batch, tokens, heads * dim]
-    const int64_t tokens = wide ? shape[1] : shape[2];
-    const int64_t dim = wide ? shape[2] / heads : shape[3];
-    const int64_t num_heads = wide ? heads : shape[1];
-    const int64_t half = cos[world].shape().back();
-    const std::vector<float> c = cos[world].to_f32(), s = sin[world].to_f32();
-    ir::Array out = from;
-    const std::span<Symbol> to = out.mutable_as<Symbol>();
-    const std::span<const Symbol> source = symbols(from);
-    for (int64_t row = 0; row < shape[0] * tokens * num_heads; ++row) {
-      const int64_t t = wide ? row / num_heads % tokens : row % tokens;
-      const int64_t b = row / (num_heads * tokens);
-      const int64_t base = row * dim;
-      for (int64_t i = 0; i < half; ++i) {
-        const int64_t u = base + (interleaved ? 2 * i : i);
-        const int64_t v = base + (interleaved ? 2 * i + 1 : i + half);
-        const size_t at =
-            static_cast<size_t>(((cos[world].shape()[0] == 1 ? 0 : b) * tokens + t) * half + i);
-        const Symbol x0 = source[static_cast<size_t>(u)], x1 = source[static_cast<size_t>(v)];
-        if (x0.base[1] != kNothing || x1.base[1] != kNothing)
-          return opaque(call, "it rotates twice");
-        const auto sum = [](const Symbol& p, float fp, const Symbol& q, float fq) {
-          Symbol made;
-          made.base[0] = p.base[0];
-          made.index[0] = p.index[0];
-          made.factor[0] = p.factor[0] * fp;
-          made.base[1] = q.base[0];
-          made.index[1] = q.index[0];
-          made.factor[1] = q.factor[0] * fq;
-          return made;
-        };
-        to[static_cast<size_t>(u)] = sum(x0, c[at], x1, -s[at]);
-        to[static_cast<size_t>(v)] = sum(x1, c[at], x0, s[at]);
-      }
-    }
-    elements.push_back(std::move(out));
-  }
-  return view_value(x.type, x.shapes, std::move(elements));
-}
-
-// Every row that the plan's context length reaches must go on as the first ones do.
-void check_table(const Walk& walk, std::span<const float> cos, std::span<const float> sin,
-                 std::span<const double> frequencies) {
-  const auto half = static_cast<int64_t>(frequencies.size());
-  int64_t rows = static_cast<int64_t>(cos.size()) / std::max<int64_t>(half, 1);
-  if (walk.options.context_length > 0) rows = std::min(rows, walk.options.context_length);
-  const double size = half > 0 ? std::hypot(cos[0], sin[0]) : 0;
-  for (int64_t p = 0; p < rows; ++p) {
-    for (int64_t i = 0; i < half; ++i) {
-      const auto at = static_cast<size_t>(p * half + i);
-      const double angle = static_cast<double>(p) * frequencies[static_cast<size_t>(i)];
-      const double away =
-          std::hypot(cos[at] - size * std::cos(angle), sin[at] - size * std::sin(angle));
-      if (away <= 1e-2 * size) continue;
-      throw Error(Code::kUnsupported,
-                  fmt::format("onnx: row {} of a table of cos and sin is not position times the "
-                              "frequency of the rows before it",
-                              p));
-    }
-  }
-}
-
-// The frequencies of a table of angles, exact to its last row.
-void note_table(Walk& walk, Value& cos, Value& sin) {
-  if (cos.known() == nullptr || sin.known() == nullptr || !cos.known()->uniform() ||
-      cos.shapes[0].size() != 2) {
-    return;
-  }
-  const int64_t rows = cos.shapes[0][0], half = cos.shapes[0][1];
-  const std::vector<float> c = cos.known()->at(0).to_f32(), s = sin.known()->at(0).to_f32();
-  std::vector<double> out;
-  for (int64_t i = 0; i < half; ++i) {
-    double f = 0;
-    for (int64_t p = 1; p < rows; p *= 2) {
-      const auto at = static_cast<size_t>(p * half + i);
-      const double angle = std::atan2(s[at], c[at]);
-      const double p_now = static_cast<double>(p);
-      f += std::remainder(angle - f * p_now, 2 * 3.14159265358979323846) / p_now;
-    }
-    out.push_back(f);
-  }
-  check_table(walk, c, s, out);
-  walk.frequency_candidates.push_back(std::move(out));
-}
-
-// Rows of a table [positions, half] for the positions of every world; a table of [.., tokens, half]
-// is taken as it is.
-std::vector<ir::Array> angle_rows(const RuleCall& call, Value& table, Value* positions) {
-  std::vector<ir::Array> out;
-  for (size_t world = 0; world < call.walk.num_layout; ++world) {
-    const World& w = call.walk.worlds[world];
-    const ir::Array& all = table.known()->at(world);
-    if (all.rank() == 3) {
-      out.push_back(all);
-      continue;
-    }
-    std::vector<int64_t> at;
-    if (positions != nullptr) at = positions->known()->at(world).to_i64();
-    const int64_t half = all.shape().back();
-    const std::vector<float> from = all.to_f32();
-    ir::Array rows(ir::ElementType::kFloat, {w.batch, w.tokens, half});
-    const std::span<float> to = rows.mutable_as<float>();
-    for (int64_t token = 0; token < w.batch * w.tokens; ++token) {
-      int64_t p = w.past + token % w.tokens;
-      // One position is the first one's of each sequence; a list says every one.
-      if (static_cast<int64_t>(at.size()) == 1) p = at[0] + token % w.tokens;
-      if (static_cast<int64_t>(at.size()) >= w.tokens && at.size() > 1) {
-        p = at[static_cast<size_t>(token) % at.size()];
-      }
-      if (p < 0 || p >= all.shape()[0]) {
-        throw Error(Code::kInvalidModel,
-                    fmt::format("onnx: {}: position {} is outside of its table of {} rows",
-                                call.node.who(), p, all.shape()[0]));
-      }
-      for (int64_t i = 0; i < half; ++i) {
-        to[static_cast<size_t>(token * half + i)] = from[static_cast<size_t>(p * half + i)];
-      }
-    }
-    out.push_back(std::move(rows));
-  }
-  return out;
-}
-
-// What keeps cos and sin from turning x; empty where they can. Files may say anything here.
-std::string unfit(const Walk& walk, const Value& x, const Value& cos, const Value& sin,
-                  int64_t heads) {
-  for (size_t world = 0; world < walk.worlds.size(); ++world) {
-    const World& w = walk.worlds[world];
-    const Shape &c = cos.shapes[world], &shape = x.shapes[world];
-    const bool table = c.size() == 2 && c[0] > 0 && c[1] > 0;
-    const bool rows =
-        c.size() == 3 && (c[0] == 1 || c[0] == w.batch) && c[1] == w.tokens && c[2] > 0;
-    if (c != sin.shapes[world] || !(table || rows)) {
-      return fmt::format("cos and sin of {} and {} are no tables of positions", to_string(c),
-                         to_string(sin.shapes[world]));
-    }
-    if (shape.size() != 4 && (shape.size() != 3 || heads <= 0 || shape[2] % heads != 0)) {
-      return fmt::format("{} is no list of {} heads", to_string(shape), heads);
-    }
-    const bool wide = shape.size() == 3;
-    const int64_t dim = wide ? shape[2] / heads : shape[3];
-    if (shape[0] != w.batch || shape[wide ? 1 : 2] != w.tokens || c.back() > dim / 2) {
-      return fmt::format("cos of {} does not fit heads of {} in {}", to_string(c), dim,
-                         to_string(shape));
-    }
-  }
-  return "";
-}
-
-Value rotary(const RuleCall& call, Value& x, Value& cos, Value& sin, Value* positions,
-             int64_t heads, bool interleaved) {
-  if (cos.known() == nullptr || sin.known() == nullptr ||
-      (positions != nullptr && positions->known() == nullptr)) {
-    return opaque(call, "its angles depend on activations");
-  }
-  if (const std::string why = unfit(call.walk, x, cos, sin, heads); !why.empty()) {
-    return opaque(call, why);
-  }
-  note_table(call.walk, cos, sin);
-  if (cos.shapes[0].size() == 3) {
-    check_far_angles(call, cos);
-    check_far_angles(call, sin);
-  }
-  return turn(call, x, angle_rows(call, cos, positions), angle_rows(call, sin, positions), heads,
-              interleaved);
-}
-
 // Rows of the cache before the past's end, for buffers longer than what they hold.
 Value held_rows(const RuleCall& call, Value& past) {
   bool exact = true;
@@ -383,23 +206,6 @@ Values outputs(const RuleCall& call, std::vector<Value> made) {
 }
 
 }  // namespace
-
-Values rule_rotary(const RuleCall& call) {
-  const bool microsoft = !call.node.domain.empty();
-  const bool interleaved = call.node.i("interleaved", 0) != 0;
-  Value* positions = microsoft ? &call.in(1) : call.has(3) ? &call.in(3) : nullptr;
-  Value& cos = call.in(microsoft ? 2 : 1);
-  Value& sin = call.in(microsoft ? 3 : 2);
-  int64_t heads = call.node.i("num_heads", 0);
-  const Shape& shape = call.in(0).shapes[0];
-  if (shape.size() == 3 && heads == 0) {
-    const int64_t rotary = call.node.i("rotary_embedding_dim", 0);
-    const int64_t dim = rotary > 0 ? 0 : 2 * cos.shapes[0].back();
-    if (dim <= 0 || shape[2] % dim != 0) return {opaque(call, "num_heads is missing")};
-    heads = shape[2] / dim;
-  }
-  return {rotary(call, call.in(0), cos, sin, positions, heads, interleaved)};
-}
 
 Values rule_attention(const RuleCall& call) {
   const ir::TensorNode& node = call.node;
@@ -493,8 +299,8 @@ Values rule_group_query_attention(const RuleCall& call) {
   if (node.i("do_rotary", 0) != 0) {
     const bool pairs = node.i("rotary_interleaved", 0) != 0;
     Value* positions = call.has(9) ? &call.in(9) : nullptr;
-    q = rotary(call, q, call.in(7), call.in(8), positions, heads, pairs);
-    k = rotary(call, k, call.in(7), call.in(8), positions, kv_heads, pairs);
+    q = rotate(call, q, call.in(7), call.in(8), positions, heads, pairs);
+    k = rotate(call, k, call.in(7), call.in(8), positions, kv_heads, pairs);
   }
   for (const Value* x : {&q, &k, &v}) {
     if (x->is_opaque()) return outputs(call, {*x});
