@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "compile/eval/tensor/node_guard.h"
 #include "compile/passes/token_form/provenance.h"
 #include "kvern/error.h"
 
@@ -34,7 +35,8 @@ std::vector<ir::Array> evaluate_in(const RuleCall& call, size_t world) {
 }
 
 void note_frequencies(Walk& walk, const ir::Array& array) {
-  if (!ir::is_float(array.type()) || array.count() < 2 || array.count() > 1024) return;
+  const bool is_number = array.rank() == 0;  // a head of which two dims turn has a list of one
+  if (!ir::is_float(array.type()) || is_number || array.count() < 1 || array.count() > 1024) return;
   std::vector<double> values = array.to_f64();
   for (size_t i = 0; i < values.size(); ++i) {
     if (!(values[i] > 0 && values[i] <= 4) || (i > 0 && values[i] > values[i - 1])) return;
@@ -268,16 +270,7 @@ void walk_graph(Walk& walk, const ir::TensorGraph& graph, std::vector<Value>& va
       inputs.push_back(id == ir::kNoValue ? nullptr : &values[static_cast<size_t>(id)]);
     }
     const RuleCall call{walk, node, inputs};
-    std::vector<Value> results;
-    try {
-      results = apply(call, values);
-    } catch (const InternalError&) {
-      throw;
-    } catch (const Error& error) {
-      const std::string_view message = error.what();
-      if (message.find(node.who()) != std::string_view::npos) throw;
-      throw Error(error.code(), fmt::format("onnx: {}: {}", node.who(), message));
-    }
+    std::vector<Value> results = eval::run_named(node, [&] { return apply(call, values); });
     for (size_t o = 0; o < node.outputs.size(); ++o) {
       if (node.outputs[o] == ir::kNoValue) continue;
       values[static_cast<size_t>(node.outputs[o])] =
