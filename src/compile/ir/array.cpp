@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/checked.h"
+#include "compile/ir/work_budget.h"
 #include "kvern/error.h"
 #include "tensor/float_bits.h"
 
@@ -193,12 +194,12 @@ Array::Array(ElementType type, Shape shape)
   }
   const auto bytes = checked_mul(static_cast<uint64_t>(count_), size);
   if (!bytes || *bytes > kMaxArrayBytes) {
-    throw Error(Code::kOutOfMemory,
+    throw Error(Code::kInvalidModel,
                 fmt::format("an array {} {} would take more than {} bytes", element_type_name(type),
                             to_string(shape_), kMaxArrayBytes));
   }
   num_bytes_ = *bytes;
-  std::shared_ptr<std::byte[]> made(new std::byte[num_bytes_ == 0 ? 1 : num_bytes_]());
+  std::shared_ptr<std::byte[]> made = make_elements(num_bytes_, true);
   data_ = made.get();
   owner_ = std::move(made);
 }
@@ -234,7 +235,7 @@ Array Array::scalar_f32(float value) {
 
 std::span<std::byte> Array::mutable_bytes() {
   if (!owned_ || owner_.use_count() > 1) {
-    std::shared_ptr<std::byte[]> made(new std::byte[num_bytes_ == 0 ? 1 : num_bytes_]);
+    std::shared_ptr<std::byte[]> made = make_elements(num_bytes_, false);
     if (num_bytes_ > 0) std::memcpy(made.get(), data_, num_bytes_);
     data_ = made.get();
     owner_ = std::move(made);

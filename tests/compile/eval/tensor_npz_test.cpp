@@ -142,5 +142,28 @@ TEST_F(TensorNpz, DeflatedEntriesAreRead) {
   EXPECT_EQ(read.at("x").as<int32_t>()[299], 7);
 }
 
+TEST_F(TensorNpz, OnlyWhatIsWantedIsUnpacked) {
+  std::string damaged(reinterpret_cast<const char*>(kDeflated), sizeof(kDeflated));
+  damaged[0x40] = static_cast<char>(damaged[0x40] ^ 1);
+  put(damaged);
+  EXPECT_NE(refusal(), "");
+  const auto read = read_npz(path_.string(), [](const std::string&) { return false; });
+  EXPECT_EQ(read.at("x").type(), ElementType::kUndefined);
+}
+
+// A few kilobytes whose directory names one entry again and again.
+TEST_F(TensorNpz, EntriesThatShareBytesAreRefused) {
+  constexpr size_t kDirectory = 0x8a, kEntryBytes = 0x33;
+  std::string twice(reinterpret_cast<const char*>(kDeflated), sizeof(kDeflated));
+  std::string again = twice.substr(kDirectory, kEntryBytes);
+  again[46] = 'y';
+  twice.insert(kDirectory + kEntryBytes, again);
+  const size_t end = kDirectory + 2 * kEntryBytes;
+  twice[end + 8] = twice[end + 10] = 2;
+  twice[end + 12] = 2 * kEntryBytes;
+  put(twice);
+  EXPECT_THAT(refusal(), HasSubstr("overlap"));
+}
+
 }  // namespace
 }  // namespace kvern::eval

@@ -9,6 +9,7 @@
 
 #include "compile/eval/tensor/floats.h"
 #include "compile/eval/tensor/strided.h"
+#include "compile/ir/work_budget.h"
 
 namespace kvern::eval {
 namespace {
@@ -87,6 +88,9 @@ Array run_attention(const OpCall& call, const AttentionJob& job) {
   }
   Array out(ElementType::kFloat, {batch, heads, rows, dim_v});
   if (job.scores != nullptr) *job.scores = Array(ElementType::kFloat, {batch, heads, rows, keys});
+  if (out.count() == 0 && job.scores == nullptr) return out;
+  ir::spend_multiply_adds(static_cast<double>(batch * heads) * static_cast<double>(rows) *
+                          static_cast<double>(keys) * static_cast<double>(dim_k + dim_v));
   const float* q = job.q.as<float>().data();
   const float* k = job.k.as<float>().data();
   const float* v = job.v.as<float>().data();
@@ -99,6 +103,7 @@ Array run_attention(const OpCall& call, const AttentionJob& job) {
     const int64_t group = b * kv_heads + h / (heads / kv_heads);
     transpose_into(k + group * keys * dim_k, keys, dim_k, keys_by_dim.data());
     for (int64_t row = 0; row < rows; ++row) {
+      ir::check_stop();
       const int64_t at = head * rows + row;
       const auto keep = [&](ScoreStage stage) {
         if (wanted != nullptr && job.stage == stage) {

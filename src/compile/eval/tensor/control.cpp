@@ -15,7 +15,12 @@ namespace {
 std::shared_ptr<const TensorGraph> body_of(const OpCall& call, const char* attr) {
   auto body = call.node.graph(attr);
   if (body == nullptr) call.fail(fmt::format("attribute '{}' is wanted", attr));
-  if (!call.run_body) call.unsupported("it can only run inside of its graph");
+  if (!call.run_body) {
+    call.unsupported(
+        fmt::format("its body cannot be turned into a plan; export without {}, for example with "
+                    "torch.onnx.export(dynamo=True) or with constants folded",
+                    call.node.op));
+  }
   return body;
 }
 

@@ -7,6 +7,7 @@
 #include "compile/eval/tensor/element.h"
 #include "compile/eval/tensor/eval_ops.h"
 #include "compile/eval/tensor/strided.h"
+#include "compile/ir/work_budget.h"
 
 namespace kvern::eval {
 namespace {
@@ -141,6 +142,7 @@ void sum_products(const Walk& walk, std::span<const Array> inputs, Array* out) {
   std::vector<Sum> sums(static_cast<size_t>(out->count()));
   const size_t last = inputs.size();
   walk.rows([&](const auto& offsets) {
+    ir::check_stop();
     for (int64_t i = 0; i < walk.inner_count(); ++i) {
       Sum product = 1;
       for (size_t o = 0; o < last; ++o) {
@@ -173,6 +175,9 @@ Arrays eval_einsum(const OpCall& call) {
   for (const int label : labels.all) walked.push_back(labels.dims.at(label));
   Array out(inputs[0].type(), shape);
   strides.push_back(strides_over(labels, labels.output, shape));
+  double products = 1;
+  for (const int64_t dim : walked) products *= static_cast<double>(dim);
+  ir::spend_multiply_adds(products);
   const Walk walk(walked, strides);
   const bool known =
       visit_number(out.type(), [&]<class T>(T) { sum_products<T>(walk, inputs, &out); });

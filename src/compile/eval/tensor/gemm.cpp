@@ -12,6 +12,7 @@
 
 #include "base/checked.h"
 #include "base/thread_pool.h"
+#include "compile/ir/work_budget.h"
 
 namespace kvern::eval {
 namespace {
@@ -236,6 +237,12 @@ class SharedPool {
 
 void multiply(const Product* products, int64_t count) {
   static SharedPool pool;
+  for (int64_t i = 0; i < count; ++i) {
+    const Product& p = products[i];
+    ir::spend_multiply_adds(static_cast<double>(p.m) * static_cast<double>(p.n) *
+                            static_cast<double>(p.k));
+  }
+  ir::check_stop();
   const auto alone = [](int64_t tasks, FunctionRef<void(int64_t)> fn) {
     for (int64_t task = 0; task < tasks; ++task) fn(task);
   };
@@ -245,6 +252,7 @@ void multiply(const Product* products, int64_t count) {
   } else if (count == 1) {
     const bool large = products[0].m * products[0].n * products[0].k > 200000;
     const auto together = [&](int64_t tasks, FunctionRef<void(int64_t)> fn) {
+      ir::check_stop();
       pool.run(tasks, large, fn);
     };
     multiply_one(products[0], together);

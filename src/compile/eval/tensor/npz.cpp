@@ -181,16 +181,26 @@ Array parse_npy(std::span<const std::byte> bytes, const std::string& who) {
   return transposed(out, perm);
 }
 
-std::map<std::string, Array> read_npz(const std::string& path) {
+std::map<std::string, Array> read_npz(const std::string& path,
+                                      const std::function<bool(const std::string&)>& wanted) {
+  constexpr uint64_t kMostBytes = uint64_t{4} << 30;
   const MappedFile file(path);
   const ZipFile zip(file.bytes(), path);
   std::map<std::string, Array> out;
+  uint64_t total_bytes = 0;
   for (const ZipEntry& entry : zip.entries()) {
     std::string name = entry.name;
     if (name.ends_with(".npy")) name.resize(name.size() - 4);
-    const ZipFile::Content content = zip.read(entry);
-    const std::string who = fmt::format("'{}' of {}", name, path);
-    if (!out.emplace(name, parse_npy(content.bytes, who)).second) {
+    Array array;
+    if (!wanted || wanted(name)) {
+      total_bytes += std::min(entry.unpacked_bytes, kMostBytes + 1);
+      if (total_bytes > kMostBytes) {
+        throw Error(Code::kInvalidModel,
+                    fmt::format("'{}': its arrays take more than {} bytes", path, kMostBytes));
+      }
+      array = parse_npy(zip.read(entry).bytes, fmt::format("'{}' of {}", name, path));
+    }
+    if (!out.emplace(name, std::move(array)).second) {
       throw Error(Code::kInvalidModel, fmt::format("{}: there are two arrays '{}'", path, name));
     }
   }

@@ -1,6 +1,7 @@
 // .npz files: arrays by name, as numpy.savez and savez_compressed write them.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -9,10 +10,13 @@
 
 namespace kvern::eval {
 
-// Every array of the file. Throws Error(kNotFound | kIo), Error(kInvalidModel) naming file and
-// entry for what is damaged, Error(kUnsupported) for element types that are no numbers (bfloat16
-// and the like have no npy type) and for big-endian ones.
-std::map<std::string, ir::Array> read_npz(const std::string& path);
+// Every array of the file, unpacked where it is `wanted` (empty: all are); the others are empty
+// Arrays, so that a small archive cannot ask for the memory of many. At most 4 GiB together. Throws
+// Error(kNotFound | kIo), Error(kInvalidModel) naming file and entry for what is damaged,
+// Error(kUnsupported) for element types that are no numbers (bfloat16 and the like have no npy
+// type) and for big-endian ones.
+std::map<std::string, ir::Array> read_npz(
+    const std::string& path, const std::function<bool(const std::string&)>& wanted = {});
 // One .npy file in memory; `who` is for messages.
 ir::Array parse_npy(std::span<const std::byte> bytes, const std::string& who);
 

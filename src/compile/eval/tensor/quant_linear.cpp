@@ -61,6 +61,7 @@ ScaleMap scale_map(const OpCall& call, const Shape& x, const Array& scale) {
 // fn(element of x, its scale), in order.
 template <class Fn>
 void for_each(const ScaleMap& map, Fn&& fn) {
+  if (map.outer == 0 || map.axis == 0 || map.inner == 0) return;  // others may be huge
   size_t at = 0;
   for (int64_t o = 0; o < map.outer; ++o) {
     for (int64_t a = 0; a < map.axis; ++a) {

@@ -136,7 +136,11 @@ Arrays eval_qlinear_matmul(const OpCall& call) {
   const float y_scale = one_float(call, 6);
   const Array scaled_product = scaled(call, product, a_scale / y_scale, 4, 8);
   const Array& zero = call.in(7);
-  const int64_t zero_point = integers_of(call, 7).at(0);
+  if (zero.count() != 1) {
+    call.unsupported(fmt::format("a zero point of shape {} where one number is supported",
+                                 to_string(zero.shape())));
+  }
+  const int64_t zero_point = integers_of(call, 7)[0];
   Array out(zero.type(), product.shape());
   const auto from = scaled_product.as<float>();
   const bool is_signed = zero.type() == ElementType::kInt8;

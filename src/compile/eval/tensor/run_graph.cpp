@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "compile/eval/tensor/node_guard.h"
 #include "compile/eval/tensor/tensor_eval.h"
 #include "kvern/error.h"
 
@@ -14,6 +15,8 @@ namespace kvern::eval {
 namespace {
 
 constexpr int kMaxBodyDepth = 64;
+// Trips of all loops of a run, as a multiple of what one loop may have.
+constexpr int64_t kLoopsPerRun = 8;
 
 std::string declared(const ir::TensorValue& value) {
   std::string dims;
@@ -43,7 +46,7 @@ void check_input(const ir::TensorValue& value, const Array& array) {
 // What one run shares with the bodies in it.
 struct Budget {
   const TensorRunOptions& options;
-  uint64_t alive_bytes = 0;
+  int64_t trips = 0;  // of all loops together, those within loops too
   int depth = 0;
 };
 
@@ -51,7 +54,7 @@ struct Budget {
 class Frame {
  public:
   Frame(const TensorGraph& graph, Budget& budget)
-      : graph_(graph), budget_(budget), values_(graph.values.size()), charged_(values_.size(), 0) {
+      : graph_(graph), budget_(budget), values_(graph.values.size()) {
     ++budget_.depth;
     if (budget_.depth > kMaxBodyDepth) {
       throw Error(Code::kUnsupported,
@@ -59,10 +62,7 @@ class Frame {
     }
     for (const auto& [id, array] : graph.constants) value(id) = array;
   }
-  ~Frame() {
-    for (const uint64_t bytes : charged_) budget_.alive_bytes -= bytes;
-    --budget_.depth;
-  }
+  ~Frame() { --budget_.depth; }
   Frame(const Frame&) = delete;
   Frame& operator=(const Frame&) = delete;
 
@@ -122,31 +122,27 @@ class Frame {
       inputs.push_back(id == ir::kNoValue ? nullptr : &result(id));
     }
     const OpCall call{node, inputs,
-                      [this](const TensorGraph& body, std::span<const Array> given) {
+                      [&](const TensorGraph& body, std::span<const Array> given) {
+                        if (node.op != "If") count_trip();
                         return run_body(body, given);
                       },
                       budget_.options.max_loop_trips};
-    std::vector<Array> made = require_tensor_op(node).eval(call);
+    std::vector<Array> made = run_named(node, [&] { return require_tensor_op(node).eval(call); });
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const ir::TensorValueId id = node.outputs[i];
       if (id == ir::kNoValue) continue;
       if (i >= made.size() || made[i].type() == ElementType::kUndefined) {
         call.fail(fmt::format("output {} is wanted and not made", i));
       }
-      if (last[static_cast<size_t>(id)] > n) keep(node, id, std::move(made[i]));
+      if (last[static_cast<size_t>(id)] > n) value(id) = std::move(made[i]);
     }
   }
 
-  void keep(const TensorNode& node, ir::TensorValueId id, Array array) {
-    const uint64_t bytes = array.bytes().size();
-    value(id) = std::move(array);
-    charged_[static_cast<size_t>(id)] = bytes;
-    budget_.alive_bytes += bytes;
-    if (budget_.alive_bytes > budget_.options.max_bytes) {
-      throw Error(Code::kOutOfMemory,
-                  fmt::format("onnx: {}: values would take {} bytes, more than the limit of {}",
-                              node.who(), budget_.alive_bytes, budget_.options.max_bytes));
-    }
+  void count_trip() {
+    const int64_t limit = budget_.options.max_loop_trips;
+    if (++budget_.trips / kLoopsPerRun <= limit) return;
+    throw Error(Code::kUnsupported,
+                fmt::format("all loops together run over {} trips", limit * kLoopsPerRun));
   }
 
   void drop_after(const TensorNode& node, const std::vector<size_t>& last, size_t n) {
@@ -154,7 +150,6 @@ class Frame {
       const auto at = static_cast<size_t>(id);
       if (last[at] > n) return;
       values_[at].reset();
-      budget_.alive_bytes -= std::exchange(charged_[at], 0);
     });
   }
 
@@ -175,7 +170,6 @@ class Frame {
   const TensorGraph& graph_;
   Budget& budget_;
   std::vector<std::optional<Array>> values_;
-  std::vector<uint64_t> charged_;  // bytes that each value counts in alive_bytes
 };
 
 std::string wanted_inputs(const TensorGraph& graph) {
@@ -193,6 +187,7 @@ std::string wanted_inputs(const TensorGraph& graph) {
 std::map<std::string, Array> run_tensor_graph(const TensorGraph& graph,
                                               const std::map<std::string, Array>& inputs,
                                               const TensorRunOptions& options) {
+  const ir::WorkBudget work({.max_bytes = options.max_bytes, .max_multiply_adds = 0, .stop = {}});
   Budget budget{options};
   Frame frame(graph, budget);
   size_t given = 0;

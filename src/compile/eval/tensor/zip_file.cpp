@@ -70,6 +70,23 @@ void ZipFile::read_directory() {
   }
   if (count > kMostEntries) damaged(fmt::format("{} entries", count));
   for (uint64_t i = 0; i < count; ++i) offset = read_entry(offset);
+  check_overlaps();
+}
+
+// Entries that share bytes unpack to more than the archive can hold.
+void ZipFile::check_overlaps() const {
+  std::vector<const ZipEntry*> sorted;
+  for (const ZipEntry& entry : entries_) sorted.push_back(&entry);
+  std::sort(sorted.begin(), sorted.end(), [](const ZipEntry* a, const ZipEntry* b) {
+    return a->header_offset < b->header_offset;
+  });
+  for (size_t i = 1; i < sorted.size(); ++i) {
+    const ZipEntry& before = *sorted[i - 1];
+    const uint64_t distance = sorted[i]->header_offset - before.header_offset;
+    if (distance < 30 || distance - 30 < before.packed_bytes) {
+      damaged(fmt::format("'{}' and '{}' overlap", before.name, sorted[i]->name));
+    }
+  }
 }
 
 uint64_t ZipFile::read_entry(uint64_t offset) {

@@ -39,6 +39,7 @@ class ZipFile {
   std::span<const std::byte> at(uint64_t offset, uint64_t length, const char* what) const;
   uint64_t number(uint64_t offset, int bytes) const;
   void read_directory();
+  void check_overlaps() const;
   uint64_t read_entry(uint64_t offset);
   void read_long_numbers(std::span<const std::byte> extra, ZipEntry& entry) const;
 
