@@ -354,7 +354,7 @@ class Reader {
     const auto rows = w.layout ? static_cast<int64_t>(queries_[world].size()) : mask_rows;
     const int64_t group = std::max<int64_t>(tokens / std::max<int64_t>(w.tokens, 1), 1);
     for (int64_t row = 0; row < rows; ++row) {
-      // Outside of layout worlds there is one sequence; the mask has a row per token or per head
+      // Outside of layout worlds sequences are alike; the mask has a row per token or per head
       // and token.
       int64_t head = mask_rows == tokens * heads ? row / tokens : -1;
       int64_t position =

@@ -17,19 +17,6 @@ using ir::ValueId;
 
 namespace {
 
-std::optional<ir::SourceType> source_type(ir::ElementType type) {
-  switch (type) {
-    case ir::ElementType::kFloat:
-      return ir::SourceType::kF32;
-    case ir::ElementType::kFloat16:
-      return ir::SourceType::kF16;
-    case ir::ElementType::kBfloat16:
-      return ir::SourceType::kBf16;
-    default:
-      return std::nullopt;
-  }
-}
-
 // Dims of 1 say nothing of a weight.
 Shape squeezed(const Shape& shape, size_t min_rank) {
   Shape out;
@@ -92,6 +79,19 @@ std::string source_name(const std::string& origin) {
 }
 
 }  // namespace
+
+std::optional<ir::SourceType> float_source(ir::ElementType type) {
+  switch (type) {
+    case ir::ElementType::kFloat:
+      return ir::SourceType::kF32;
+    case ir::ElementType::kFloat16:
+      return ir::SourceType::kF16;
+    case ir::ElementType::kBfloat16:
+      return ir::SourceType::kBf16;
+    default:
+      return std::nullopt;
+  }
+}
 
 int32_t Emitter::add_base(Base base) {
   bases.push_back(std::move(base));
@@ -175,7 +175,7 @@ int32_t Emitter::source_index(const Provenance& from) {
   source.file = origin.file;
   source.offset = origin.offset;
   source.bytes = from.source.bytes().size();
-  source.type = *source_type(from.source.type());
+  source.type = *float_source(from.source.type());
   // Turned or not, what counts of a matrix are two dims, of a vector one.
   source.shape = squeezed(from.source.shape(), squeezed(from.shape, 1).size() > 1 ? 2 : 1);
   const auto index = static_cast<int32_t>(graph.sources.size());
@@ -190,7 +190,7 @@ ValueId Emitter::weight(const Provenance& from, const Rows& rows, const std::str
   Shape shape = whole;
   if (rows.count >= 0) shape[0] = rows.outer > 0 ? rows.outer * rows.count : rows.count;
   const bool in_file =
-      !from.scales && from.source.origin().has_value() && source_type(from.source.type());
+      !from.scales && from.source.origin().has_value() && float_source(from.source.type());
   if (stays_quantised(from)) return quantised_weight(from, rows, shape, hint);
   if (!in_file) {
     std::vector<float> all = from.scales ? dequantised(from) : from.source.to_f32();

@@ -57,6 +57,9 @@ struct Features {
 // Larger constants must lie in the file.
 inline constexpr int64_t kMaxLiteralElements = 1 << 16;
 
+// How a weight of floats lies in its file; nullopt for other elements.
+std::optional<ir::SourceType> float_source(ir::ElementType type);
+
 class Emitter {
  public:
   explicit Emitter(const ir::TensorModel& model) : model_(model) {}

@@ -13,19 +13,6 @@ bool in_file(const ir::Array& array) {
   return array.origin().has_value();
 }
 
-std::optional<ir::SourceType> float_type(ir::ElementType type) {
-  switch (type) {
-    case ir::ElementType::kFloat:
-      return ir::SourceType::kF32;
-    case ir::ElementType::kFloat16:
-      return ir::SourceType::kF16;
-    case ir::ElementType::kBfloat16:
-      return ir::SourceType::kBf16;
-    default:
-      return std::nullopt;
-  }
-}
-
 ir::RecipeNode literal_node(const std::vector<float>& values) {
   ir::RecipeNode node;
   node.op = ir::RecipeOp::kLiteral;
@@ -44,7 +31,7 @@ bool Emitter::stays_quantised(const Provenance& from) {
   if (!m.type || m.cols % ir::source_type_info(*m.type).block_elements != 0) return false;
   const auto written = [](const ir::Array& array) { return array.count() <= kMaxLiteralElements; };
   const bool scales =
-      written(*from.scales) || (in_file(*from.scales) && float_type(from.scales->type()));
+      written(*from.scales) || (in_file(*from.scales) && float_source(from.scales->type()));
   const bool zeros = !from.zeros || written(*from.zeros) || in_file(*from.zeros);
   return scales && zeros;
 }
@@ -71,7 +58,7 @@ int32_t Emitter::raw_source(const ir::Array& array, ir::SourceType type, const S
 // Scales of a weight: a source of floats, or a literal.
 ir::RecipeNode Emitter::scale_node(const Provenance& from) {
   const ir::Array& scales = *from.scales;
-  const std::optional<ir::SourceType> type = float_type(scales.type());
+  const std::optional<ir::SourceType> type = float_source(scales.type());
   if (scales.count() == 1 || !in_file(scales) || !type) return literal_node(block_scales(from));
   ir::RecipeNode node;
   node.source = raw_source(scales, *type, {scales.count()});
@@ -87,7 +74,7 @@ ir::RecipeNode Emitter::zero_node(const Provenance& from) {
   ir::RecipeNode source;
   const bool raw =
       zeros.type() == ir::ElementType::kUint8 || zeros.type() == ir::ElementType::kInt8;
-  if (const auto type = float_type(zeros.type())) {
+  if (const auto type = float_source(zeros.type())) {
     source.source = raw_source(zeros, *type, {zeros.count()});
   } else if (from.bits != 0 && raw) {
     const Shape shape = {m.grid.rows, zeros.count() * 8 / from.bits / m.grid.rows};

@@ -35,7 +35,7 @@ struct TokenSlot {
   int64_t dim_k = 0;
   int64_t dim_v = 0;
   int64_t window = 0;           // 0: all
-  std::string position_scheme;  // "rope", "none", "alibi", "learned"
+  std::string position_scheme;  // "rope", "alibi", "none" (learned ones are added to the embedding)
   std::string past_key, past_value, present_key, present_value;  // names; empty without a cache
 };
 
@@ -43,7 +43,8 @@ struct TokenSlot {
 struct TokenLayer {
   std::string attention;  // "decomposed", "Attention", "com.microsoft.GroupQueryAttention", …
   std::string node;       // of the softmax or of the op
-  std::string cache;      // "concat", "scatter", "introduced", "op", "shared with layer 3"
+  std::string
+      cache;  // "recognised", "introduced" (the file has none), "shared" with an earlier layer
   int64_t slot = 0;
   int64_t heads = 0, kv_heads = 0, dim_k = 0, dim_v = 0;
   double scale = 0, softcap = 0;
@@ -64,10 +65,9 @@ struct TokenForm {
   std::vector<TokenSlot> slots;
   std::vector<TokenLayer> layers;
   std::vector<LengthChoice> choices;
-  bool one_token_steps = false;      // the file is right for one new token at a time after a past
-  std::vector<std::string> generic;  // nodes that became `map` or `select`
-  std::vector<std::string> notes;    // casts dropped, inputs placed, outputs left out
-  std::vector<std::string> worlds;   // "batch 2, 3 tokens after 4"
+  bool one_token_steps = false;     // the file is right for one new token at a time after a past
+  std::vector<std::string> notes;   // casts dropped, inputs placed, outputs left out
+  std::vector<std::string> worlds;  // "batch 2, 3 tokens after 4"
   int64_t vocabulary_size = 0;
   int64_t hidden_size = 0;
   bool had_cache = false;

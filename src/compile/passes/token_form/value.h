@@ -120,7 +120,7 @@ struct Centered {
 
 // factor * q k^T, capped, plus a bias; then, where `normalised`, softmax over the last axis.
 struct Scores {
-  int32_t product = -1;             // Emitter::products
+  int32_t product = -1;             // Walk::products
   std::vector<ir::Array> elements;  // symbols of base `product` per layout world
   double factor = 1.0;
   double softcap = 0.0;
