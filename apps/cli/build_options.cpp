@@ -171,8 +171,8 @@ void add_onnx_flags(CLI::App& app, const std::shared_ptr<BuildFlags>& flags) {
        "--input")
       ->delimiter(',');
   mark(app.add_option("--dynamic-quant", flags->dynamic_quant,
-                      "per-token: DynamicQuantizeLinear scales each token by its own numbers; as "
-                      "written it mixes tokens, which is refused"),
+                      "per-token: what DynamicQuantizeLinear rounds is taken unrounded (--twin "
+                      "measures what that changes); as written it mixes tokens, which is refused"),
        "--dynamic-quant")
       ->check(CLI::IsMember({"per-token"}));
 }

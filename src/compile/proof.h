@@ -23,7 +23,7 @@ struct ProofOptions {
 
 struct Proof {
   std::string status = "skipped";  // or "passed"
-  int64_t token_budget = 0;        // that the model's size leaves
+  int64_t token_budget = 0;        // that the model's size leaves; a step costs some too
   int64_t tokens = 0;              // whose logits were compared
   std::vector<int64_t> lengths;    // of the prompts
   std::vector<std::string> runs;   // "5 tokens, then 1, 3"

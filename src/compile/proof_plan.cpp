@@ -13,7 +13,13 @@ namespace {
 
 namespace tf = passes::token_form;
 
-constexpr int64_t kLongRun = 256;        // tokens, unless a window is longer
+// One walk over all weights costs as much as so many tokens of a long run do (SmolLM2-135M, f32).
+constexpr int64_t kTokensPerWalk = 7;
+// 1e11 of parameters times tokens are some 40 s on one core.
+constexpr int64_t kParameterTokens = 100'000'000'000;
+constexpr int64_t kFirstRun = 8'000'000'000;  // of these the first, short run
+constexpr int64_t kLongRun = 15'000'000'000;  // and the long one, within these bounds
+constexpr int64_t kLongRunLeast = 96, kLongRunMost = 256;
 constexpr int64_t kLongRunOfSteps = 48;  // where each token is a step
 
 bool has_op(const ir::TensorGraph& graph, std::string_view op) {
@@ -143,23 +149,26 @@ std::vector<int64_t> steps_of(const Forms& forms, std::vector<int64_t> steps) {
   return steps;
 }
 
-// Short runs, the most telling first.
-std::vector<ProofRun> short_runs(const Forms& forms, bool padded) {
-  std::vector<ProofRun> out = {{steps_of(forms, {5, 1, 3}), forms.one}};
-  if (padded) out.push_back({steps_of(forms, {6, 1}), {0, 3}});
-  out.push_back({steps_of(forms, {17, 1, 1}), forms.one});
-  out.push_back({steps_of(forms, {1, 1}), forms.one});
-  return out;
+// In tokens: both sides, the converted one sequence by sequence in two steps at most.
+int64_t cost_of(const ProofRun& run, const Forms& forms) {
+  const auto steps = static_cast<int64_t>(run.steps.size());
+  const int64_t walks = (forms.has_past ? steps : 1) + run.batch() * std::min<int64_t>(steps, 2);
+  return run.real_tokens() + kTokensPerWalk * walks;
 }
 
-// What only shows far from the beginning: windows, tables that end, factors that set in.
-ProofRun long_run(const Forms& forms, const passes::TokenForm& form, int64_t most) {
+// What only shows far from the beginning: windows, tables that end, factors that set in. Within
+// `most` tokens and a cost of `left`.
+ProofRun long_run(const Forms& forms, const passes::TokenForm& form, int64_t parameters,
+                  int64_t most, int64_t left) {
   const int64_t window = largest_window(form);
-  const int64_t wanted = std::max<int64_t>(kLongRun, window > 0 ? window + 8 : 0);
-  // Steps of one token walk over all weights for each.
-  const int64_t total = std::min(most, forms.one_token_prompts ? kLongRunOfSteps : wanted);
-  if (total < 5) return {{std::max<int64_t>(total, 1)}, forms.one};
-  return {steps_of(forms, {total - 4, 1, 3}), forms.one};
+  int64_t wanted = std::clamp(kLongRun / parameters, kLongRunLeast, kLongRunMost);
+  if (window > 0) wanted = std::max(wanted, window + 8);
+  if (forms.one_token_prompts) wanted = kLongRunOfSteps;
+  for (int64_t total = std::min(wanted, most); total > 4; total -= 1) {
+    const ProofRun run = {steps_of(forms, {total - 4, 1, 3}), forms.one};
+    if (cost_of(run, forms) <= left) return run;
+  }
+  return {{1}, forms.one};
 }
 
 // A plan whose tables nothing was compared with would be a guess.
@@ -208,6 +217,11 @@ int64_t fixed_batch(const ir::TensorModel& model, const ProofOptions& options) {
   return tf::plan_inputs(model, options.conversion).batch;
 }
 
+int64_t proof_budget(const ProofOptions& options) {
+  return std::clamp<int64_t>(kParameterTokens / std::max<int64_t>(options.num_parameters, 1), 1,
+                             2048);
+}
+
 int64_t num_ids(const passes::TokenForm& form, const ir::Graph& graph) {
   return rows_chosen_by(graph, "ids", form.vocabulary_size);
 }
@@ -237,23 +251,29 @@ std::vector<ProofRun> choose_runs(const ir::TensorModel& model, const passes::To
     room = std::min(room, options.conversion.context_length);
   }
   if (lengths.none || (forms.one_token_prompts && lengths.low > 1)) refuse_choices(form, budget);
+  const int64_t parameters = std::max<int64_t>(options.num_parameters, 1);
+  int64_t first_most =
+      std::max<int64_t>(std::clamp<int64_t>(kFirstRun / parameters, 4, 512) / batch, 1);
+  const bool few = first_most < 7 && lengths.low == 1;
+  if (lengths.low > 1) first_most = std::max(first_most, lengths.low + 4);
   std::vector<ProofRun> out;
   int64_t left = budget;
   const auto take = [&](const ProofRun& wanted) {
-    // The first run is afforded in any case, if need be of one token.
-    const int64_t most = out.empty() ? std::max<int64_t>(left / batch, 1) : room;
-    const ProofRun fitting = shortened(wanted, lengths.low, std::min(room, most));
-    const bool first = out.empty() && fitting.total() == 1;
-    if (fitting.total() > room || (fitting.real_tokens() > left && !first)) return;
-    left -= fitting.real_tokens();
+    const ProofRun fitting =
+        shortened(wanted, lengths.low, out.empty() ? std::min(room, first_most) : room);
+    const int64_t cost = cost_of(fitting, forms);
+    // The first, short as it is, is afforded in any case.
+    const bool afforded = cost <= left || (out.empty() && lengths.low == 1);
+    if (fitting.total() > room || !afforded) return;
+    left -= cost;
     out.push_back(fitting);
   };
-  for (const ProofRun& run : short_runs(forms, padded)) take(run);
-  const int64_t most = std::min(room, left / batch);
-  const ProofRun far = long_run(forms, form, most);
-  const bool farther = std::all_of(out.begin(), out.end(),
-                                   [&](const ProofRun& run) { return run.total() < far.total(); });
-  if (farther) take(far);
+  const std::vector<int64_t> fewest = {std::max<int64_t>(first_most - 1, 1), 1};
+  take({steps_of(forms, few ? fewest : std::vector<int64_t>{5, 1, 3}), forms.one});
+  const ProofRun far = long_run(forms, form, parameters, room, left);
+  if (!out.empty() && far.total() > out[0].total()) take(far);
+  if (padded) take({steps_of(forms, {6, 1}), {0, 3}});
+  take({steps_of(forms, {1, 1}), forms.one});
   if (out.empty()) refuse_choices(form, budget);
   note_window(form, out, notes);
   return out;

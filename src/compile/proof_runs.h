@@ -21,7 +21,7 @@ struct ProofRun {
   std::string text() const;  // "5 tokens, then 1, 3"
 };
 
-// DynamicQuantizeLinear over all tokens, and a plan that takes each token's own scale.
+// DynamicQuantizeLinear over all tokens, and a plan that leaves activations unrounded.
 bool has_shared_scales(const ir::TensorModel& model, const ProofOptions& options);
 
 int64_t fixed_batch(const ir::TensorModel& model, const ProofOptions& options);  // 0: any
@@ -29,7 +29,10 @@ int64_t fixed_batch(const ir::TensorModel& model, const ProofOptions& options); 
 // Ids that the embedding has rows for: the logits may be wider.
 int64_t num_ids(const passes::TokenForm& form, const ir::Graph& graph);
 
-// The runs for this file, most telling first, within `budget` tokens but at least one. Throws
+// What the model's size leaves, in tokens; a walk over all weights counts as several.
+int64_t proof_budget(const ProofOptions& options);
+
+// The runs for this file, most telling first, within `budget` but at least one. Throws
 // Error(kUnsupported) where no run within it would tell: tables chosen by length.
 std::vector<ProofRun> choose_runs(const ir::TensorModel& model, const passes::TokenForm& form,
                                   const ir::Graph& graph, const ProofOptions& options,
