@@ -2,7 +2,6 @@
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -43,39 +42,6 @@ std::string count_formats(const std::string& report_json) {
   return out;
 }
 
-// Before the build, which takes long.
-void check_report_path(const Flags& flags) {
-  if (flags.report.empty()) return;
-  namespace fs = std::filesystem;
-  const fs::path target(flags.report);
-  const fs::path folder = target.parent_path();
-  std::error_code ignored;
-  if (target.filename().empty() || fs::is_directory(target, ignored) ||
-      (!folder.empty() && !fs::is_directory(folder, ignored))) {
-    throw Error(Code::kInvalidArgument,
-                fmt::format("--report {}: a file in a folder that exists is wanted", flags.report));
-  }
-  if (fs::equivalent(target, flags.model, ignored) || target == fs::path(flags.plan)) {
-    throw Error(Code::kInvalidArgument,
-                fmt::format("--report {}: that is the model or the plan", flags.report));
-  }
-}
-
-// Through a file beside it: a reader sees the old report or the new one.
-void write_report(const std::string& path, const std::string& text) {
-  const std::string temporary = fmt::format("{}.{}.tmp", path, ::getpid());
-  std::ofstream out(temporary, std::ios::binary);
-  out << text;
-  out.close();
-  std::error_code error;
-  if (out) std::filesystem::rename(temporary, path, error);
-  if (out && !error) return;
-  std::error_code ignored;
-  std::filesystem::remove(temporary, ignored);
-  throw Error(Code::kIo, fmt::format("cannot write the report '{}'{}", path,
-                                     error ? ": " + error.message() : ""));
-}
-
 // The plan beside that of its twin, which is built for this and removed.
 PlanDivergence compare_with_twin(const Flags& flags, BuildOptions options) {
   if (is_plan(flags.twin)) return compare_plans(flags.twin, flags.plan);
@@ -87,18 +53,18 @@ PlanDivergence compare_with_twin(const Flags& flags, BuildOptions options) {
     }
   } const made{fmt::format("{}.twin.{}", flags.plan, ::getpid())};
   options.weights = WeightFormat::kKeep;
+  options.report_path.clear();
   Builder(options).build(flags.twin, made.path);
   return compare_plans(made.path, flags.plan);
 }
 
 int build(const Flags& flags, const BuildFlags& build_flags) {
-  check_report_path(flags);
   BuildOptions options = build_flags.to_options();
+  options.report_path = flags.report;
   options.progress =
       flags.quiet || flags.json ? ProgressFn(progress_quietly) : progress_line("kvern: building");
   const InterruptAction stop([] {});  // the progress callback sees it and unwinds
   const BuildResult result = Builder(options).build(flags.model, flags.plan);
-  if (!flags.report.empty()) write_report(flags.report, result.report_json + "\n");
   for (const std::string& warning : result.warnings) print_error("warning: " + warning);
   std::optional<PlanDivergence> twin;
   if (!flags.twin.empty()) twin = compare_with_twin(flags, options);

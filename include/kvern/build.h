@@ -21,13 +21,15 @@ struct BuildOptions {
   int32_t page_tokens = 32;           // tokens of a KV page
   uint64_t seed = 0;                  // of the weights of "synthetic:CONFIG.json"
   ProgressFn progress;                // may be empty
+  std::string report_path;  // where BuildResult::report_json is written too; empty: nowhere
   // Of ONNX files. verify: the plan's graph and the file's are run on random prompts, and the build
   // fails where their logits differ; otherwise the report says that this was skipped.
   bool verify = true;
   std::map<std::string, std::string> states;  // past input -> present output; else by data flow
   // What inputs that nothing else explains hold: "past", "total", "tokens" or a number.
   std::map<std::string, std::string> inputs;
-  // DynamicQuantizeLinear takes one scale over all tokens; true: one per token, other numbers.
+  // DynamicQuantizeLinear takes one scale over all tokens, which is refused; true: activations are
+  // taken unrounded, other numbers.
   bool per_token_dynamic_quant = false;
 };
 

@@ -51,6 +51,7 @@ compile::BuildRequest request_of(const BuildOptions& options, const std::string&
   compile::BuildRequest request;
   request.model_path = model_path;
   request.plan_path = plan_path;
+  request.report_path = options.report_path;
   request.weights = choice_of(options.weights);
   request.weights_name = name_of(options.weights);
   request.kv_storage = storage_of(options.kv);

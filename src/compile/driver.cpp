@@ -6,11 +6,14 @@
 #include <chrono>
 #include <filesystem>
 
+#include "base/file.h"
 #include "base/hash.h"
 #include "base/wire.h"
 #include "compile/contradictions.h"
 #include "compile/generic_share.h"
+#include "compile/ir/work_budget.h"
 #include "compile/lower/lower.h"
+#include "compile/output_path.h"
 #include "compile/proof.h"
 #include "compile/quantize/packed_bytes.h"
 #include "compile/report.h"
@@ -26,6 +29,25 @@ namespace {
 std::function<void(uint64_t, uint64_t)> phase(const ProgressFn& progress, const char* name) {
   if (!progress) return {};
   return [&progress, name](uint64_t done, uint64_t total) { progress({name, done, total}); };
+}
+
+// What constants of an ONNX file may cost: a graph of a few bytes can ask for any amount.
+constexpr uint64_t kMostConstantBytes = uint64_t{4} << 30;
+constexpr double kMostConstantProducts = 2e11;  // some 20 s on two cores
+
+std::optional<Conversion> convert(import::ImportedModel& model, const BuildRequest& request,
+                                  const TensorFormOptions& options) {
+  const auto converting = phase(request.progress, "converting");
+  const ir::WorkBudget budget({kMostConstantBytes, kMostConstantProducts, [&] {
+                                 if (converting) converting(0, 0);
+                               }});
+  try {
+    return convert_tensor_form(model, options);
+  } catch (const Error& error) {  // the file asks for it: no machine is too small
+    if (error.code() != Code::kOutOfMemory) throw;
+    throw Error(Code::kUnsupported,
+                fmt::format("{}; export with less computed from constants", error.what()));
+  }
 }
 
 plan::KvLayout layout_of(const std::vector<import::SlotInfo>& slots, const BuildRequest& request) {
@@ -61,34 +83,15 @@ plan::Profile profile_of(const import::ImportedModel& model, const BuildRequest&
   return profile;
 }
 
-// Before anything is read: a place that cannot be written, and the model itself, whose only copy
-// the rename at the end would replace.
-void check_plan_path(const BuildRequest& request) {
-  std::error_code ignored;
-  const std::filesystem::path target(request.plan_path);
-  const std::filesystem::path folder = target.parent_path();
-  if (target.filename().empty() || std::filesystem::is_directory(target, ignored)) {
-    throw Error(Code::kInvalidArgument,
-                fmt::format("cannot write the plan '{}': that is a folder; name a file in it",
-                            request.plan_path));
-  }
-  if (!folder.empty() && !std::filesystem::is_directory(folder, ignored)) {
-    throw Error(Code::kNotFound, fmt::format("cannot write the plan '{}': there is no folder '{}'",
-                                             request.plan_path, folder.string()));
-  }
+// `sources`: files known to be read, besides the model itself.
+void check_outputs(const BuildRequest& request, std::vector<std::string> sources) {
   const std::string model = request.model_path.starts_with(kSyntheticPrefix)
                                 ? request.model_path.substr(kSyntheticPrefix.size())
                                 : request.model_path;
-  const bool same = std::filesystem::equivalent(model, request.plan_path, ignored);
-  // A folder's files have fixed names; only an older plan may be replaced among them.
-  const bool file_of_folder =
-      std::filesystem::exists(target, ignored) && target.extension() != ".plan" &&
-      std::filesystem::equivalent(model, folder.empty() ? "." : folder, ignored);
-  if (!same && !file_of_folder) return;
-  throw Error(
-      Code::kInvalidArgument,
-      fmt::format("the plan would overwrite its model '{}' or a file of it; give -o another name",
-                  request.model_path));
+  check_output(request.plan_path, OutputKind::kPlan, model, sources);
+  if (request.report_path.empty()) return;
+  sources.push_back(request.plan_path);
+  check_output(request.report_path, OutputKind::kReport, model, sources);
 }
 
 plan::Plan describe(const import::ImportedModel& model, const BuildRequest& request) {
@@ -134,18 +137,15 @@ TensorFormOptions tensor_form_of(const BuildRequest& request) {
 }
 
 // External data lies anywhere in the model's folder, under any name.
-void check_no_source(const import::ImportedModel& model, const BuildRequest& request) {
+std::vector<std::string> source_files(const import::ImportedModel& model,
+                                      const BuildRequest& request) {
   std::error_code ignored;
   const std::filesystem::path given(request.model_path);
   const bool is_folder = std::filesystem::is_directory(given, ignored);
   const std::filesystem::path folder = is_folder ? given : given.parent_path();
-  for (const std::string& file : model.graph.files) {
-    if (!std::filesystem::equivalent(folder / file, request.plan_path, ignored)) continue;
-    throw Error(Code::kInvalidArgument,
-                fmt::format("the plan would overwrite '{}', a file of its model; give -o another "
-                            "name",
-                            (folder / file).string()));
-  }
+  std::vector<std::string> out;
+  for (const std::string& file : model.graph.files) out.push_back((folder / file).string());
+  return out;
 }
 
 OnnxFacts onnx_facts(import::ImportedModel& model, const std::optional<Conversion>& conversion,
@@ -166,7 +166,15 @@ OnnxFacts onnx_facts(import::ImportedModel& model, const std::optional<Conversio
   options.conversion = conversion->options;
   options.num_parameters = model.num_parameters;
   if (model.config) options.original_context_length = model.config->original_context_length;
-  options.progress = phase(request.progress, "proving");
+  Progress last{"proving"};
+  options.progress = [&](uint64_t done, uint64_t total) {
+    last.done_bytes = done;
+    last.total_bytes = total;
+    if (request.progress) request.progress(last);
+  };
+  const ir::WorkBudget watched({0, 0, [&] {
+                                  if (request.progress) request.progress(last);
+                                }});
   facts.proof = prove(*model.tensor, conversion->form, model.graph, model.files, options);
   if (facts.proof.status != "passed") {
     model.warnings.push_back(
@@ -194,11 +202,11 @@ void measure_generic(const import::ImportedModel& model, const lower::Lowered& l
 
 BuildResult build(const BuildRequest& request) {
   const auto start = std::chrono::steady_clock::now();
-  check_plan_path(request);
+  check_outputs(request, {});
   import::ImportedModel model =
       import::load(request.model_path, {request.seed, phase(request.progress, "reading")});
-  const std::optional<Conversion> conversion = convert_tensor_form(model, tensor_form_of(request));
-  check_no_source(model, request);
+  const std::optional<Conversion> conversion = convert(model, request, tensor_form_of(request));
+  check_outputs(request, source_files(model, request));
   // Before the passes too: linears are joined where their weights will be stored alike, not where
   // the file happens to keep them alike.
   quantize::apply(model.graph, request.weights);
@@ -240,7 +248,14 @@ BuildResult build(const BuildRequest& request) {
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   onnx.of_this_machine = true;
   warnings_here.insert(warnings_here.begin(), model.warnings.begin(), model.warnings.end());
-  return {plan_bytes, seconds.count(), hooks.final_report(), std::move(warnings_here)};
+  std::string report = hooks.final_report();
+  if (!request.report_path.empty()) {
+    AtomicFile file(request.report_path);
+    const std::string text = report + "\n";
+    file.write(text.data(), text.size());
+    file.commit();
+  }
+  return {plan_bytes, seconds.count(), std::move(report), std::move(warnings_here)};
 }
 
 // Everything that import concluded goes in, not only the tensors: a file whose metadata was mended
@@ -249,7 +264,7 @@ BuildResult build(const BuildRequest& request) {
 std::string build_key(const BuildRequest& request) {
   import::ImportedModel model =
       import::load(request.model_path, {request.seed, phase(request.progress, "reading")});
-  convert_tensor_form(model, tensor_form_of(request));
+  convert(model, request, tensor_form_of(request));
   WireWriter text;
   text::write_text_model(text, model.text);
   const std::string inputs = fmt::format(

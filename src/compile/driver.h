@@ -17,6 +17,7 @@ namespace kvern::compile {
 struct BuildRequest {
   std::string model_path;
   std::string plan_path;
+  std::string report_path;  // where the report is written too; empty: nowhere
   quantize::WeightChoice weights = quantize::WeightChoice::kKeep;
   std::string weights_name = "keep";
   DType kv_storage = DType::kBf16;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <tuple>
@@ -9,6 +10,7 @@
 #include "compile/eval/tensor/npz.h"
 #include "compile/eval/tensor/tensor_eval.h"
 #include "compile/import/onnx/reader.h"
+#include "compile/output_path.h"
 #include "kvern/error.h"
 
 namespace kvern::compile {
@@ -111,7 +113,14 @@ RunGraphResult run_graph(const RunGraphRequest& request) {
   const import::onnx::OnnxModel read = import::onnx::read_onnx(onnx_path(request.model_path));
   const ir::TensorGraph& graph = read.model.graph;
   std::map<std::string, Array> inputs;
-  if (!request.inputs_path.empty()) inputs = eval::read_npz(request.inputs_path);
+  std::vector<std::string> sources = {request.inputs_path};
+  for (const auto& file : read.files) sources.push_back(file->path());
+  check_output(request.outputs_path, OutputKind::kArrays, request.model_path, sources);
+  const auto wanted = [&](const std::string& name) {
+    return std::any_of(graph.inputs.begin(), graph.inputs.end(),
+                       [&](ir::TensorValueId id) { return graph.name_of(id) == name; });
+  };
+  if (!request.inputs_path.empty()) inputs = eval::read_npz(request.inputs_path, wanted);
   cast_inputs(graph, inputs);
   eval::TensorRunOptions options;
   if (request.max_bytes != 0) options.max_bytes = request.max_bytes;

@@ -79,6 +79,43 @@ TEST_F(CliOnnxBuild, ReportsGoWhereTheyCan) {
   EXPECT_EQ(build({"--report", model_}).exit_code, 2);
 }
 
+TEST_F(CliOnnxBuild, ReportsOverwriteOnlyOlderReports) {
+  const fs::path copy = folder_ / "model";
+  fs::copy(KVERN_TEST_DATA "/golden/onnx/gemma2__genai_fp32", copy);
+  const std::string plan = at("x.plan");
+  fs::create_symlink("/dev/null", folder_ / "null");
+  for (const std::string& model : {copy.string(), (copy / "model.onnx").string()}) {
+    for (const std::string& report :
+         {(copy / "model.onnx").string(), (copy / "config.json").string(),
+          (copy / "model.onnx.data").string(), plan, folder_.string() + "/./x.plan",
+          (folder_ / "null").string()}) {
+      const Outcome built = run({"build", model, "-o", plan, "--report", report, "--no-verify"});
+      EXPECT_EQ(built.exit_code, 2) << report << built.err;
+      EXPECT_FALSE(fs::exists(plan));
+    }
+    const Outcome onto = run({"build", model, "-o", (copy / "config.json").string()});
+    EXPECT_EQ(onto.exit_code, 2) << onto.err;
+  }
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(run({"build", copy.string(), "-o", plan, "--report", (copy / "r.json").string(),
+                   "--no-verify", "-q"})
+                  .exit_code,
+              0);
+  }
+}
+
+TEST_F(CliOnnxBuild, InputsAreDeclaredWhereNothingElseExplainsThem) {
+  const Outcome unknown = build({"--input", "nothing=3"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("no such input"));
+  const Outcome needless = build({"--input", "attention_mask=3"});
+  EXPECT_EQ(needless.exit_code, 2);
+  EXPECT_THAT(needless.err, HasSubstr("is known"));
+  const Outcome huge = build({"--input", "attention_mask=99999999999999999999"});
+  EXPECT_EQ(huge.exit_code, 2);
+  EXPECT_THAT(huge.err, HasSubstr("32 bits"));
+}
+
 TEST_F(CliOnnxBuild, ExternalDataIsNotOverwritten) {
   const fs::path copy = folder_ / "model";
   fs::copy(KVERN_TEST_DATA "/golden/onnx/gemma2__genai_fp32", copy);

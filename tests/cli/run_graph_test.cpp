@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "compile/eval/tensor/npz.h"
 #include "tests/cli/process.h"
 #include "tests/compile/import/onnx_writer.h"
@@ -59,6 +61,33 @@ TEST_F(CliRunGraph, WantsAPlaceForOutputs) {
   const Outcome outcome = run({"run-graph", model_});
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("-o OUTPUTS.npz is wanted"));
+}
+
+TEST_F(CliRunGraph, OverwritesNothingThatItReads) {
+  const std::string inputs = write_input("x", {1, 2}, {10, 20});
+  for (const std::string& target : {model_, inputs, folder_.write("config.json", "{}")}) {
+    const auto size = std::filesystem::file_size(target);
+    const Outcome outcome = run({"run-graph", model_, "--inputs", inputs, "-o", target});
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("would overwrite"));
+    EXPECT_EQ(std::filesystem::file_size(target), size);
+  }
+  for (int i = 0; i < 2; ++i) {  // an older result is no source
+    EXPECT_EQ(run({"run-graph", model_, "--inputs", inputs, "-o", outputs_}).exit_code, 0);
+  }
+}
+
+TEST_F(CliRunGraph, ImpossibleSizesAreTheFilesFault) {
+  const onnx::Msg graph = onnx::Msg()
+                              .sub(1, onnx::node("Expand", {"x", "s"}, {"y"}, "e"))
+                              .sub(5, onnx::ints("s", {2}, {int64_t{1} << 40, 2}))
+                              .sub(11, onnx::value_info("x", 1, {"1", "2"}))
+                              .sub(12, onnx::value_info("y", 1, {"a", "b"}));
+  const std::string model = folder_.write("huge.onnx", onnx::model(graph).bytes);
+  const Outcome outcome =
+      run({"run-graph", model, "--inputs", write_input("x", {1, 2}, {1, 2}), "-o", outputs_});
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_THAT(outcome.err, HasSubstr("node 'e' (Expand"));
 }
 
 TEST_F(CliRunGraph, ShowsOpsetsAndOps) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "compile/passes/token_form/feeds.h"
 #include "kvern/error.h"
@@ -209,12 +210,47 @@ Value bind_ids(Walk& walk, const TensorValue& value) {
 
 }  // namespace
 
+namespace {
+
+// A number is what an int32 holds: lengths, counts, flags.
+void check_declared(const std::string& name, const std::string& meaning) {
+  if (meaning == "past" || meaning == "total" || meaning == "tokens") return;
+  int32_t number = 0;
+  const auto [end, problem] =
+      std::from_chars(meaning.data(), meaning.data() + meaning.size(), number);
+  if (problem == std::errc() && end == meaning.data() + meaning.size()) return;
+  throw Error(Code::kInvalidArgument,
+              fmt::format("--input {}={}: past, total, tokens or a number of 32 bits is wanted",
+                          name, meaning));
+}
+
+// Each declared input is one of those whose meaning cannot be found otherwise.
+void check_all_declared(const ir::TensorGraph& graph, const InputPlan& plan,
+                        const TokenFormOptions& options) {
+  for (const auto& [name, meaning] : options.inputs) {
+    const auto declares = [&](const InputPlan::Line& line) {
+      return line.role == "scalar" && graph.name_of(line.id) == name;
+    };
+    check_declared(name, meaning);
+    if (std::any_of(plan.lines.begin(), plan.lines.end(), declares)) continue;
+    throw Error(
+        Code::kInvalidArgument,
+        fmt::format("--input {}={}: {}", name, meaning,
+                    graph.find(name) == ir::kNoValue
+                        ? "the graph has no such input"
+                        : "what this input holds is known from its name and shape already"));
+  }
+}
+
+}  // namespace
+
 InputPlan plan_inputs(const ir::TensorModel& model, const TokenFormOptions& options) {
   InputPlan plan;
   plan.ids = find_ids(model.graph);
   for (const TensorValueId id : model.graph.inputs) {
     plan.lines.push_back(line_of(model.graph, id, plan, options));
   }
+  check_all_declared(model.graph, plan, options);
   if (plan.grows) plan.capacity = 0;
   for (const InputPlan::Line& line : plan.lines) {
     plan.free_capacity = plan.free_capacity || (plan.grows && line.meaning == "past");

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "compile/eval/tensor/node_guard.h"
 #include "compile/passes/token_form/provenance.h"
 #include "kvern/error.h"
 
@@ -269,16 +270,7 @@ void walk_graph(Walk& walk, const ir::TensorGraph& graph, std::vector<Value>& va
       inputs.push_back(id == ir::kNoValue ? nullptr : &values[static_cast<size_t>(id)]);
     }
     const RuleCall call{walk, node, inputs};
-    std::vector<Value> results;
-    try {
-      results = apply(call, values);
-    } catch (const InternalError&) {
-      throw;
-    } catch (const Error& error) {
-      const std::string_view message = error.what();
-      if (message.find(node.who()) != std::string_view::npos) throw;
-      throw Error(error.code(), fmt::format("onnx: {}: {}", node.who(), message));
-    }
+    std::vector<Value> results = eval::run_named(node, [&] { return apply(call, values); });
     for (size_t o = 0; o < node.outputs.size(); ++o) {
       if (node.outputs[o] == ir::kNoValue) continue;
       values[static_cast<size_t>(node.outputs[o])] =
