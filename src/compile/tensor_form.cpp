@@ -28,6 +28,19 @@ passes::TokenFormOptions options_of(const import::ImportedModel& model,
   return out;
 }
 
+// A table of positions ends somewhere, whatever else the file says.
+void limit_to_positions(const passes::TokenForm& form, const TensorFormOptions& options,
+                        import::ImportedModel& model) {
+  const int64_t rows = form.learned_positions;
+  if (rows == 0 || rows >= model.max_context_length) return;
+  if (options.max_context_length > rows) {
+    throw Error(Code::kInvalidArgument,
+                fmt::format("--max-context-length {}: the file's table of positions has {} rows",
+                            options.max_context_length, rows));
+  }
+  model.max_context_length = rows;
+}
+
 // A mask that was not seen at some length is not assumed there.
 void limit_to_proven(const passes::TokenForm& form, const TensorFormOptions& options,
                      import::ImportedModel& model) {
@@ -87,6 +100,7 @@ std::optional<Conversion> convert_tensor_form(import::ImportedModel& model,
                     "takes {} (--max-context-length)",
                     model.max_context_length));
   }
+  limit_to_positions(form, options, model);
   limit_to_proven(form, options, model);
   return Conversion{std::move(form), std::move(found_with)};
 }

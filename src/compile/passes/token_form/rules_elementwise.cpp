@@ -214,6 +214,7 @@ Value add_positions(const RuleCall& call, Value& x, Value& rows, std::vector<Sha
   }
   Value other =
       view_value(x.type, shapes, placed(*set, std::span(shapes).first(walk.num_layout), base));
+  walk.out.learned_positions = from->shape[0] - *offset;
   walk.out.notes.push_back(
       fmt::format("learned positions, {} rows from row {}", from->shape[0] - *offset, *offset));
   return write_binary(call, x, other, ops::kAdd, "embed.placed", std::move(shapes));

@@ -72,7 +72,8 @@ struct TokenForm {
   int64_t hidden_size = 0;
   bool had_cache = false;
   std::string ids_input, mask_input, positions_input;  // names; empty where there is none
-  int64_t capacity = 0;                                // of a static cache; 0: it grows
+  int64_t learned_positions = 0;  // rows of the table of positions; 0: there is none
+  int64_t capacity = 0;           // of a static cache; 0: it grows
 };
 
 // Throws Error(kUnsupported | kInvalidModel) naming the node, what it does, and what to do.
