@@ -25,7 +25,7 @@ struct TokenFormOptions {
   std::vector<int64_t> lengths;
   std::map<std::string, int64_t> config;
   int64_t context_length = 0;  // the profile's maximum; 0: the model's
-  // DynamicQuantizeLinear takes one scale over all tokens; true: over each token's own numbers.
+  // DynamicQuantizeLinear takes one scale over all tokens; true: activations are taken unrounded.
   bool per_token_dynamic_quant = false;
 };
 
