@@ -255,6 +255,13 @@ class Prover {
   }
 
   [[noreturn]] void refuse(const ProofRun& run, const Difference& found) const {
+    if (std::isnan(found.file)) {
+      throw Error(Code::kUnsupported,
+                  fmt::format("onnx: the file itself gives no numbers: of {}, token {}, the logit "
+                              "of id {} is NaN, so nothing can be proved. No plan was written. "
+                              "Repair or re-export the model; --no-verify builds it unproved",
+                              run.text(), found.token, found.id));
+    }
     throw Error(
         Code::kUnsupported,
         fmt::format("onnx: the converted model does not compute what the file does: of {}, token "

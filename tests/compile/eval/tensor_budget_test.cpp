@@ -103,6 +103,8 @@ TEST(TensorBudget, EmptyArraysOfHugeDimsTakeNoTime) {
   EXPECT_EQ(y.shape(), (Shape{huge, 2, 0}));
   const Array x(ElementType::kFloat, {huge, 2, 0});
   EXPECT_EQ(run_op({"QuantizeLinear"}, {x, f32({2}, {1, 1})})[0].count(), 0);
+  const Array wide(ElementType::kFloat, {0, huge});
+  EXPECT_EQ(run_op({"TopK"}, {wide, i64({1}, {1})})[0].shape(), (Shape{0, 1}));
   Op attention{"Attention", 23};
   attention.attrs["q_num_heads"] = int64_t{1};
   attention.attrs["kv_num_heads"] = int64_t{1};

@@ -70,11 +70,12 @@ Arrays eval_top_k(const OpCall& call) {
   Array values(wide.type(), shape);
   Array indices(ElementType::kInt64, shape);
   const bool known = visit_number(wide.type(), [&]<class T>(T) {
+    if (values.count() == 0) return;  // `count` may be huge
     std::vector<int64_t> order(static_cast<size_t>(count));
     T* value = values.mutable_as<T>().data();
     int64_t* index = indices.mutable_as<int64_t>().data();
     const T* row = rows.as<T>().data();
-    for (int64_t r = 0; k > 0 && r < values.count() / k; ++r, row += count) {
+    for (int64_t r = 0; r < values.count() / k; ++r, row += count) {
       std::iota(order.begin(), order.end(), 0);
       // NaN is last in both directions; equal values keep their order.
       const auto before = [&](int64_t a, int64_t b) {
