@@ -17,9 +17,6 @@ const std::string kFolder = KVERN_TEST_DATA "/golden/onnx";
 // Exports that must be refused, with what the message says.
 const std::map<std::string, std::string> kRefused = {
     {"llama_gqa__int8_dynamic", "DynamicQuantizeLinear"},
-    // Tables of the rotation and probabilities rounded to 8 bits: no attention over pages has
-    // those.
-    {"llama_gqa__int8_qdq", "node '/model/layers.0/self_attn/"},
 };
 // Not right yet, with what is said. One that is right must leave this list.
 const std::map<std::string, std::string> kPending = {};

@@ -2,6 +2,7 @@
 // frequency must turn the far ones so too.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "compile/passes/token_form/rotation.h"
@@ -27,6 +28,16 @@ struct Reading {
     return is_sin ? std::sin(angle) : std::cos(angle);
   }
 };
+
+constexpr const char* kLeaveOut =
+    "; the file is quantised: where that rounds the angles or the attention (every MatMul), "
+    "quantise "
+    "the products with weights alone (nodes_to_quantize)";
+
+bool is_quantised(const ir::TensorGraph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                     [](const ir::TensorNode& node) { return node.op == "QuantizeLinear"; });
+}
 
 // The axis of tokens: as long as each world's; -1 for none.
 int64_t token_axis(const Walk& walk, const Value& table) {
@@ -155,8 +166,8 @@ void check_far_angles(const RuleCall& call, Value& table) {
     throw Error(Code::kUnsupported,
                 fmt::format("onnx: {}: it multiplies activations with numbers that depend on the "
                             "position and are no cos or sin of position times a frequency that the "
-                            "graph holds",
-                            call.node.who()));
+                            "graph holds{}",
+                            call.node.who(), is_quantised(walk.model.graph) ? kLeaveOut : ""));
   }
   throw Error(Code::kUnsupported,
               fmt::format("onnx: {}: the angles of its rotation are position times frequency at "

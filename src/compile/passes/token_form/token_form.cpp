@@ -62,7 +62,15 @@ void write_logits(tf::Walk& walk, tf::Value& value, const std::string& name) {
     }
   }
   const int32_t base = tf::materialise(walk, rows->heads[0], "logits", name);
-  walk.out.vocabulary_size = static_cast<int64_t>(rows->heads[0].index.size());
+  const auto scored = static_cast<int64_t>(rows->heads[0].index.size());
+  if (walk.out.vocabulary_size < scored) {
+    throw Error(
+        Code::kUnsupported,
+        fmt::format("onnx: output '{}' scores {} ids, of which the embedding has only {}: an "
+                    "answer could not be read back",
+                    name, scored, walk.out.vocabulary_size));
+  }
+  walk.out.vocabulary_size = scored;
   walk.emit.graph.add(ir::ops::kOutput, {walk.emit.value_of(base)},
                       ir::Attrs::of(ir::OutputAttrs{"logits"}), "");
 }
