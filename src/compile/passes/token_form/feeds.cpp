@@ -246,6 +246,22 @@ int64_t head_dim_of(const TensorGraph& graph, TensorValueId past) {
   return 0;
 }
 
+// Fixed dims are the file's word: what they ask for is made before anything else checks them.
+void check_dims(const TensorValue& value) {
+  constexpr int64_t kMostRows = 1024, kMostElements = int64_t{1} << 24;
+  int64_t elements = 1;
+  for (const TensorDim& dim : value.dims) {
+    const int64_t fixed = std::clamp<int64_t>(resolved(dim).value, 1, kMostElements + 1);
+    elements = std::min(elements * fixed, kMostElements + 1);
+  }
+  const bool many_rows = value.dims.size() > 1 && resolved(value.dims[0]).value > kMostRows;
+  if (!many_rows && elements <= kMostElements) return;
+  throw Error(Code::kUnsupported,
+              fmt::format("onnx: input {} has impossible fixed dims; export with a dynamic batch "
+                          "and length",
+                          shown(value)));
+}
+
 }  // namespace
 
 Array input_array(const TensorGraph& graph, const InputPlan& plan, const InputPlan::Line& line,
@@ -257,6 +273,7 @@ Array input_array(const TensorGraph& graph, const InputPlan& plan, const InputPl
                             "int32 and int64 are known",
                             shown(value)));
   }
+  check_dims(value);
   if (line.role == "mask") return mask_2d(line, value.type, w, pads);
   if (line.role == "mask 4d") {
     return mask_4d(line, value, window_of(graph, value, options), plan.capacity, w, pads);
