@@ -138,6 +138,10 @@ Value attend(Walk& walk, const ir::TensorNode& node, const Value& probabilities,
   attrs.window = r.window;
   if (r.window > 0) attrs.mask = ir::MaskKind::kWindow;
   std::vector<ir::ValueId> inputs = {q, walk.slots[slot].kv};
+  if (!r.sinks.empty()) {
+    attrs.has_sinks = true;
+    inputs.push_back(walk.emit.literal(at + ".sinks", {heads}, r.sinks));
+  }
   if (!r.slopes.empty()) {
     attrs.has_alibi = true;
     inputs.push_back(walk.emit.literal(at + ".alibi", {heads}, r.slopes));

@@ -82,6 +82,7 @@ class Reader {
     order_heads();
     find_rotation();
     note_rows();
+    read_sinks();
     prove_mask();
     return std::move(out_);
   }
@@ -322,6 +323,26 @@ class Reader {
             std::lower_bound(out_.q_features.begin(), out_.q_features.end(), query.turned.features);
         query.head = static_cast<int32_t>(at - out_.q_features.begin());
         out_.rows.back().emplace_back(query.turned.token, query.head);
+      }
+    }
+  }
+
+  // Each head has one, whatever the token.
+  void read_sinks() {
+    if (scores_.sinks.empty()) return;
+    out_.sinks.assign(out_.q_features.size(), 0.0);
+    std::vector<bool> seen(out_.q_features.size(), false);
+    for (size_t world = 0; world < walk_.num_layout; ++world) {
+      Shape shape = shapes_[world];
+      shape.back() = 1;
+      const std::vector<float> values = broadcast(scores_.sinks[world], shape).to_f32();
+      for (size_t row = 0; row < values.size(); ++row) {
+        const auto head = static_cast<size_t>(queries_[world][row].head);
+        if (seen[head] && out_.sinks[head] != values[row]) {
+          refuse(fmt::format("its sinks differ from token to token of head {}", head));
+        }
+        seen[head] = true;
+        out_.sinks[head] = values[row];
       }
     }
   }

@@ -20,6 +20,7 @@ struct AttentionReading {
   bool measured = false;  // no constant of the file has these frequencies
   double scale = 1;
   int64_t window = 0;          // 0: none
+  std::vector<double> sinks;   // per head; empty: none
   std::vector<double> slopes;  // per head; empty: no ALiBi
   int64_t longest = 0;         // keys of the longest row of its mask
   // Per layout world, per row of the output: token and head.

@@ -47,6 +47,7 @@ constexpr Line kRules[] = {
     {"", "QLinearMatMul", rule_qlinear_matmul},
     {"", "QuantizeLinear", rule_quantize},
     {"", "RMSNormalization", rule_norm},
+    {"", "ReduceMax", rule_reduce_max},
     {"", "ReduceMean", rule_reduce_mean},
     {"", "Reciprocal", rule_unary},
     {"", "Relu", rule_unary},

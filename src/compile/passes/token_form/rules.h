@@ -30,6 +30,7 @@ Values rule_qlinear_matmul(const RuleCall& call);
 Values rule_reduce_mean(const RuleCall& call);
 Values rule_norm(const RuleCall& call);
 Values rule_skip_norm(const RuleCall& call);
+Values rule_reduce_max(const RuleCall& call);
 Values rule_softmax(const RuleCall& call);
 Values rule_attention(const RuleCall& call);
 Values rule_group_query_attention(const RuleCall& call);

@@ -344,6 +344,9 @@ std::optional<Value> stat_binary(const RuleCall& call, Op op, Value& a, Value& b
 Values rule_unary(const RuleCall& call) {
   Value& x = call.in(0);
   if (const Scores* scores = x.get<Scores>()) {
+    if (scores->sink_column || scores->row_max) {
+      return {opaque(call, "it changes attention scores together with their sinks")};
+    }
     if (call.node.op == "IsNaN" && scores->normalised) {
       Scores test = *scores;
       test.is_nan_test = true;

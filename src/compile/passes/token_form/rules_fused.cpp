@@ -6,6 +6,7 @@
 #include "compile/passes/token_form/attention.h"
 #include "compile/passes/token_form/rotation.h"
 #include "compile/passes/token_form/rules.h"
+#include "compile/passes/token_form/sinks.h"
 
 namespace kvern::passes::token_form {
 namespace {
@@ -109,6 +110,7 @@ struct AttentionParts {
   double softcap = 0;
   MaskRule rule;
   Value* mask = nullptr;
+  std::vector<float> sinks;  // one per query head; empty: none
 };
 
 Value attend_parts(const RuleCall& call, AttentionParts parts) {
@@ -139,6 +141,7 @@ Value attend_parts(const RuleCall& call, AttentionParts parts) {
     if (parts.mask->known() == nullptr) return opaque(call, "its mask depends on activations");
     add_bias(made, mask_bias(*parts.mask, scores.shapes));
   }
+  if (!parts.sinks.empty()) made.sinks = sinks_by_head(call.walk, parts.sinks);
   made.normalised = true;
   Value probabilities = scores_value(scores.type, scores.shapes, std::move(made));
   std::vector<Shape> shapes = scores.shapes;
@@ -249,10 +252,6 @@ Values rule_group_query_attention(const RuleCall& call) {
   if (heads <= 0 || kv_heads <= 0 || heads % kv_heads != 0) {
     return outputs(call, {opaque(call, "num_heads and kv_num_heads do not fit")});
   }
-  if (call.has(11) || node.i("smooth_softmax", 0) > 0) {
-    return outputs(
-        call, {opaque(call, "attention sinks (head_sink, smooth_softmax) are not supported yet")});
-  }
   if (call.has(12) || node.s("k_quant_type", "NONE") != "NONE") {
     return outputs(call, {opaque(call,
                                  "a quantised cache of the file is not supported; export with a "
@@ -322,6 +321,15 @@ Values rule_group_query_attention(const RuleCall& call) {
   parts.rule.causal = node.i("causal", 1) != 0;
   parts.rule.knows_past = call.has(3) && call.has(4);
   parts.rule.window = node.i("local_window_size", -1);
+  if (call.has(11)) {
+    Value& sinks = call.in(11);
+    if (sinks.known() == nullptr || num_elements(sinks.shapes[0]) != heads) {
+      return outputs(call, {opaque(call, "head_sink must hold one constant per head")});
+    }
+    parts.sinks = sinks.known()->at(0).to_f32();
+  } else if (node.i("smooth_softmax", 0) > 0) {
+    parts.sinks.assign(static_cast<size_t>(heads), 0.0f);
+  }
   if (call.has(10)) parts.mask = &call.in(10);
   Value y = attend_parts(call, std::move(parts));
   if (!y.is_opaque()) y = join_heads(call, y);

@@ -10,6 +10,7 @@
 #include "compile/passes/token_form/provenance.h"
 #include "compile/passes/token_form/quant_weight.h"
 #include "compile/passes/token_form/rules.h"
+#include "compile/passes/token_form/sinks.h"
 
 namespace kvern::passes::token_form {
 namespace {
@@ -58,6 +59,11 @@ bool moves_whole_rows(const Scores& before, const Scores& after, const std::vect
 // A move of scores moves what was added to them too.
 Values move_scores(const RuleCall& call, const Value& from, Values out) {
   const Scores& scores = *from.get<Scores>();
+  if (std::optional<Value> joined = join_sinks(call)) return {std::move(*joined)};
+  if (std::optional<Value> dropped = drop_sinks(call)) return {std::move(*dropped)};
+  if (scores.sink_column || scores.row_max) {
+    return {opaque(call, "it moves attention scores and their sinks")};
+  }
   if (call.node.op == "Concat" || call.node.outputs.size() != 1) {
     return {opaque(call, "it joins or splits attention scores")};
   }
@@ -217,6 +223,9 @@ Values rule_where(const RuleCall& call) {
     Value& filler = call.in(3 - side);
     if (scores == nullptr || filler.known() == nullptr) continue;
     if (scores->normalised) return {opaque(call, "it changes probabilities")};
+    if (scores->sink_column || scores->row_max) {
+      return {opaque(call, "it masks attention scores together with their sinks")};
+    }
     if (!(filler.known()->at(0).count() > 0)) break;
     std::vector<ir::Array> bias;
     bool hides = true;

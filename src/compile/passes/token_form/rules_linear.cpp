@@ -107,6 +107,9 @@ Values rule_matmul(const RuleCall& call) {
     const auto right = as_view(call.walk, b, &why);
     if (right == nullptr) return {opaque(call, why)};
     if (const Scores* scores = a.get<Scores>()) {
+      if (scores->sink_column) {
+        return {opaque(call, "the column of its sinks is multiplied with a value")};
+      }
       if (!scores->normalised)
         return {opaque(call, "it multiplies attention scores before softmax")};
       return {attend(call.walk, call.node, a, *right, b.type, std::move(shapes))};

@@ -11,6 +11,16 @@ Value scores_with(const RuleCall& call, Value& value, Value& other, std::vector<
   const std::string& op = call.node.op;
   const std::optional<double> number = scalar_of(other);
   if (scores.normalised) return opaque(call, "it changes probabilities");
+  // Softmax is the same of a row less its largest.
+  const Scores* subtracted = other.get<Scores>();
+  if (op == "Sub" && subtracted != nullptr && subtracted->row_max && !scores.row_max &&
+      subtracted->product == scores.product && subtracted->factor == scores.factor &&
+      subtracted->sink_column == scores.sink_column && shapes == value.shapes) {
+    return value;
+  }
+  if (scores.row_max || scores.sink_column || subtracted != nullptr) {
+    return opaque(call, "it combines attention scores, or their sinks, in a way that is not known");
+  }
   Scores out = scores;
   if (number && (op == "Mul" || op == "Div")) {
     const double by = op == "Mul" ? *number : 1 / *number;
@@ -42,6 +52,22 @@ Value scores_with(const RuleCall& call, Value& value, Value& other, std::vector<
   return opaque(call, "it changes attention scores in a way that is no mask, scale or softcap");
 }
 
+Values rule_reduce_max(const RuleCall& call) {
+  Value& x = call.in(0);
+  const Scores* scores = x.get<Scores>();
+  std::vector<int64_t> axes = call.node.ints("axes");
+  if (call.has(1) && call.in(1).known() != nullptr) axes = call.in(1).known()->at(0).to_i64();
+  const auto rank = static_cast<int64_t>(x.shapes[0].size());
+  if (scores == nullptr || scores->normalised || scores->capping || scores->row_max ||
+      axes.size() != 1 || (axes[0] != -1 && axes[0] != rank - 1) ||
+      call.node.i("keepdims", 1) == 0) {
+    return {opaque(call, "it takes the largest of something else than a row of attention scores")};
+  }
+  Scores out = *scores;
+  out.row_max = true;
+  return {scores_value(x.type, inferred(call)[0].shapes, std::move(out))};
+}
+
 Values rule_softmax(const RuleCall& call) {
   Value& x = call.in(0);
   const auto rank = static_cast<int64_t>(x.shapes[0].size());
@@ -51,7 +77,7 @@ Values rule_softmax(const RuleCall& call) {
   if (axis != -1 && axis != rank - 1) {
     return {opaque(call, "softmax over another axis than the keys")};
   }
-  if (scores->capping || scores->normalised) {
+  if (scores->capping || scores->normalised || scores->row_max) {
     return {opaque(call, "softmax of scores that are in the middle of a softcap, or normalised")};
   }
   Scores out = *scores;

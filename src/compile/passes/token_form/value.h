@@ -128,6 +128,11 @@ struct Scores {
   // Added before softmax, per world, of a shape that broadcasts to the scores'; empty: nothing.
   std::vector<ir::Array> bias;
   bool normalised = false;
+  // Per layout world: what joins each row's softmax besides its keys, of a shape that broadcasts to
+  // the scores' with one column; empty: nothing.
+  std::vector<ir::Array> sinks;
+  bool sink_column = false;  // the last column of the value's shape is theirs
+  bool row_max = false;      // the largest of each row alone, to be taken off again
   bool is_nan_test = false;  // IsNaN(probabilities): nowhere true
 };
 
