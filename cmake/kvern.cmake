@@ -40,6 +40,11 @@ target_link_libraries(kvern_flags INTERFACE Threads::Threads)
 if(KVERN_SANITIZE)
   target_compile_options(kvern_flags INTERFACE -fsanitize=${KVERN_SANITIZE} -fno-omit-frame-pointer
                                                -fno-sanitize-recover=all)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # Half of the compile time (g++ 12: 5.3 to 2.7 s for a parser). A null is a SEGV that
+    # AddressSanitizer reports; the fuzz build, by clang, keeps all three.
+    target_compile_options(kvern_flags INTERFACE -fno-sanitize=null,vptr,alignment)
+  endif()
   target_link_options(kvern_flags INTERFACE -fsanitize=${KVERN_SANITIZE})
 endif()
 
