@@ -73,10 +73,8 @@ Value times(const RuleCall& call, const View& x, Value& factors, bool divide, co
     const std::vector<float> by = broadcast(factors.known()->at(world), shapes[world]).to_f32();
     size_t i = 0;
     for (Symbol& s : out.mutable_as<Symbol>()) {
-      const float factor = divide ? 1.0f / by[i] : by[i];
+      scale(s, divide ? 1.0f / by[i] : by[i]);
       ++i;
-      s.factor[0] *= factor;
-      s.factor[1] *= factor;
     }
     elements.push_back(std::move(out));
   }
@@ -88,10 +86,7 @@ Value scaled(const RuleCall& call, const Value& value, double factor, std::vecto
   auto made = std::make_shared<View>();
   for (size_t world = 0; world < call.walk.num_layout; ++world) {
     ir::Array out = view->elements[world].reshaped(shapes[world]);
-    for (Symbol& s : out.mutable_as<Symbol>()) {
-      s.factor[0] *= static_cast<float>(factor);
-      s.factor[1] *= static_cast<float>(factor);
-    }
+    for (Symbol& s : out.mutable_as<Symbol>()) scale(s, static_cast<float>(factor));
     made->elements.push_back(std::move(out));
   }
   const bool same_shape = shapes == value.shapes;

@@ -153,13 +153,17 @@ Value attend_parts(const RuleCall& call, AttentionParts parts) {
   return attend(call.walk, call.node, probabilities, *view, parts.v.type, std::move(shapes));
 }
 
+// Whether the cache has a row for each token of the past and no more, in every world.
+bool is_full(const Walk& walk, const Value& past) {
+  for (size_t world = 0; world < walk.worlds.size(); ++world) {
+    if (past.shapes[world][2] != walk.worlds[world].past) return false;
+  }
+  return true;
+}
+
 // Rows of the cache before the past's end, for buffers longer than what they hold.
 Value held_rows(const RuleCall& call, Value& past) {
-  bool exact = true;
-  for (size_t world = 0; world < call.walk.worlds.size(); ++world) {
-    exact = exact && past.shapes[world][2] == call.walk.worlds[world].past;
-  }
-  if (exact) return past;
+  if (is_full(call.walk, past)) return past;
   std::vector<ir::Array> ends;
   for (const World& w : call.walk.worlds) ends.push_back(ir::Array::vector_i64({w.past}));
   return run_op(call, "Slice", 13,
@@ -169,11 +173,7 @@ Value held_rows(const RuleCall& call, Value& past) {
 
 // What a shared buffer holds afterwards.
 Value whole_buffer(const RuleCall& call, Value& past, const Value& now) {
-  bool exact = true;
-  for (size_t world = 0; world < call.walk.worlds.size(); ++world) {
-    exact = exact && past.shapes[world][2] == call.walk.worlds[world].past;
-  }
-  if (exact) return now;
+  if (is_full(call.walk, past)) return now;
   std::vector<ir::Array> begins;
   for (const World& w : call.walk.worlds) begins.push_back(ir::Array::vector_i64({w.total()}));
   Value rest = run_op(call, "Slice", 13,

@@ -71,10 +71,7 @@ std::shared_ptr<const View> times_number(const View& x, double factor) {
   auto out = std::make_shared<View>(x);
   if (factor == 1) return out;
   for (ir::Array& array : out->elements) {
-    for (Symbol& s : array.mutable_as<Symbol>()) {
-      s.factor[0] *= static_cast<float>(factor);
-      s.factor[1] *= static_cast<float>(factor);
-    }
+    for (Symbol& s : array.mutable_as<Symbol>()) scale(s, static_cast<float>(factor));
   }
   return out;
 }
@@ -154,8 +151,7 @@ Value with_vector(const RuleCall& call, Value& x, Value& vector, bool multiply,
       for (Symbol& s : out.mutable_as<Symbol>()) {
         const float factor = by[by.size() == 1 ? 0 : i % by.size()];
         ++i;
-        s.factor[0] *= factor;
-        s.factor[1] *= factor;
+        scale(s, factor);
       }
       elements.push_back(std::move(out));
     }

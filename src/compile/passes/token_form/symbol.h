@@ -22,6 +22,12 @@ struct Symbol {
 };
 static_assert(sizeof(Symbol) == 24);
 
+// The element times a number.
+inline void scale(Symbol& s, float by) {
+  s.factor[0] *= by;
+  s.factor[1] *= by;
+}
+
 inline std::span<const Symbol> symbols(const ir::Array& array) {
   return array.as<Symbol>();
 }
