@@ -115,7 +115,9 @@ void check_ids(const TextModel& model) {
 
 void TextModel::validate() const {
   if (kind == TokenizerKind::kNone) {
-    if (!tokens.empty() || !merges.empty()) fail("no tokenizer, but a vocabulary");
+    const bool no_vocabulary = tokens.empty() && token_types.empty() && merges.empty() &&
+                               scores.empty() && added_tokens.empty();
+    if (!no_vocabulary) fail("no tokenizer, but a vocabulary");
     return;
   }
   check_tokens(*this);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <functional>
+#include <limits>
 
 #include "base/wire.h"
 #include "tests/text/vocabulary.h"
@@ -153,6 +154,26 @@ TEST(TextModel, ValidateNamesTheContradiction) {
                  m.tokens.clear();
                  m.token_types.clear();
                }));
+}
+
+// A NaN among its scores made a plan that was not equal to itself.
+TEST(TextModel, NoTokenizerHasNoVocabulary) {
+  const std::function<void(TextModel&)> additions[] = {
+      [](TextModel& m) { m.tokens = {"a"}; },
+      [](TextModel& m) { m.token_types = {TokenType::kNormal}; },
+      [](TextModel& m) {
+        m.merges = {Merge{0, 0}};
+      },
+      [](TextModel& m) { m.scores = {std::numeric_limits<double>::quiet_NaN()}; },
+      [](TextModel& m) { m.added_tokens.emplace_back(); },
+  };
+  for (const auto& add : additions) {
+    TextModel model;
+    model.stop_ids = {7};
+    EXPECT_NO_THROW(model.validate());
+    add(model);
+    expect_error(Code::kInvalidModel, "but a vocabulary", [&] { model.validate(); });
+  }
 }
 
 TEST(TextModel, MergesMustBeTokens) {
