@@ -36,10 +36,15 @@ constexpr uint64_t kMostConstantBytes = uint64_t{4} << 30;
 constexpr double kMostConstantProducts = 2e11;  // some 20 s on two cores
 
 std::optional<Conversion> convert(import::ImportedModel& model, const BuildRequest& request,
-                                  const TensorFormOptions& options) {
-  const auto converting = phase(request.progress, "converting");
+                                  TensorFormOptions options) {
+  Progress last{"converting"};
+  options.progress = [&](uint64_t done, uint64_t total) {
+    last.done_bytes = done;
+    last.total_bytes = total;
+    if (request.progress) request.progress(last);
+  };
   const ir::WorkBudget budget({kMostConstantBytes, kMostConstantProducts, [&] {
-                                 if (converting) converting(0, 0);
+                                 if (request.progress) request.progress(last);
                                }});
   try {
     return convert_tensor_form(model, options);

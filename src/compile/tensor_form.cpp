@@ -72,7 +72,9 @@ std::optional<Conversion> convert_tensor_form(import::ImportedModel& model,
                                               const TensorFormOptions& options) {
   if (model.tensor == nullptr) return std::nullopt;
   passes::TokenFormOptions found_with = options_of(model, options);
+  found_with.progress = options.progress;
   passes::TokenForm form = passes::to_token_form(*model.tensor, found_with);
+  found_with.progress = {};
   std::vector<std::string> files = std::move(model.graph.files);
   model.graph = std::move(form.graph);
   model.graph.files = std::move(files);

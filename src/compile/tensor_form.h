@@ -1,6 +1,7 @@
 // A model in tensor form (ONNX) joins the others: the graph in token form, its slots and sizes.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -15,7 +16,8 @@ struct TensorFormOptions {
   std::map<std::string, std::string> inputs;  // NAME=past|total|tokens|NUMBER
   bool per_token_dynamic_quant = false;
   int64_t max_context_length = 0;
-  bool allow_unproven = false;  // lengths at which no mask was evaluated
+  bool allow_unproven = false;                       // lengths at which no mask was evaluated
+  std::function<void(uint64_t, uint64_t)> progress;  // nodes; as in TokenFormOptions
 };
 
 // What was found, and with which options.

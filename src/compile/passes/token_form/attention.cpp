@@ -105,8 +105,7 @@ Value make_scores(Walk& walk, const ir::TensorNode& node, const View& q, const V
   for (size_t world = 0; world < walk.num_layout; ++world) {
     scores.elements.push_back(symbols_of_base(id, shapes[world]));
   }
-  scores.product = static_cast<int32_t>(walk.products.size());
-  walk.products.push_back({q.elements, k.elements, shapes, node.who()});
+  scores.product = std::make_shared<const Product>(Product{q.elements, k.elements, shapes});
   return scores_value(ir::ElementType::kFloat, std::move(shapes), std::move(scores));
 }
 

@@ -15,7 +15,7 @@ Value attend(Walk& walk, const ir::TensorNode& node, const Value& probabilities,
              ir::ElementType type, std::vector<Shape> shapes);
 
 // At the end: the outputs that return caches are those that the states say.
-void check_states(Walk& walk, const std::vector<Value>& values);
+void check_states(Walk& walk);
 
 // `array` [shape that broadcasts] in full.
 ir::Array broadcast(const ir::Array& array, const Shape& shape);

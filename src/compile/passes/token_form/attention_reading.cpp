@@ -73,7 +73,7 @@ class Reader {
       : walk_(walk),
         node_(node),
         scores_(scores),
-        product_(walk.products.at(static_cast<size_t>(scores.product))),
+        product_(*scores.product),
         v_(v),
         shapes_(shapes) {}
 

@@ -40,22 +40,22 @@ std::optional<CacheRow> decode_past(const Walk& walk, size_t world, std::span<co
 
 PastPlace past_place(const Base& base, const Shape& shape, int64_t batch_size, int64_t index) {
   PastPlace out;
-  std::vector<int64_t> at(shape.size());
+  int64_t stride = 1;  // of `place`
   for (size_t i = shape.size(); i-- > 0;) {
-    at[i] = index % shape[i];
-    index /= shape[i];
-  }
-  for (size_t i = 0; i < shape.size(); ++i) {
     const auto axis = static_cast<int64_t>(i);
+    const int64_t at = index % shape[i];
+    index /= shape[i];
     if (axis == base.length_axis) {
-      out.position = at[i];
+      out.position = at;
     } else if (axis == base.batch_axis) {
       // Above 1 where heads are folded into the batch.
       const int64_t each = std::max<int64_t>(shape[i] / batch_size, 1);
-      out.batch = at[i] / each;
-      out.place = out.place * each + at[i] % each;
+      out.batch = at / each;
+      out.place += at % each * stride;
+      stride *= each;
     } else {
-      out.place = out.place * shape[i] + at[i];
+      out.place += at * stride;
+      stride *= shape[i];
     }
   }
   return out;

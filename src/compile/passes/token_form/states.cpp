@@ -4,17 +4,10 @@
 #include <cmath>
 
 #include "compile/passes/token_form/attention.h"
-#include "compile/passes/token_form/cache_rows.h"
 #include "kvern/error.h"
 
 namespace kvern::passes::token_form {
 namespace {
-
-struct Side {
-  const SlotState* slot;
-  const CacheSide* side;
-  const char* what;
-};
 
 std::string digits_of(const std::string& name) {
   std::string out;
@@ -63,19 +56,6 @@ void check_names(const Walk& walk, const std::string& past, const std::string& p
                   present, past, past, present));
 }
 
-// The past that an output returns: that of its first element from one; -1 for none.
-int32_t past_of(const Walk& walk, const View& view) {
-  for (const ir::Array& array : view.elements) {
-    for (const Symbol& s : symbols(array)) {
-      if (s.base[0] >= 0 &&
-          walk.emit.bases[static_cast<size_t>(s.base[0])].kind == Base::Kind::kPast) {
-        return s.base[0];
-      }
-    }
-  }
-  return -1;
-}
-
 bool same_symbol(const Symbol& a, const Symbol& b, double b_factor) {
   for (int i = 0; i < 2; ++i) {
     if (a.base[i] != b.base[i] || (a.base[i] != kNothing && a.index[i] != b.index[i])) return false;
@@ -88,89 +68,68 @@ bool same_symbol(const Symbol& a, const Symbol& b, double b_factor) {
 
 class StateCheck {
  public:
-  StateCheck(const Walk& walk, const std::string& output, const View& view, int32_t past)
-      : walk_(walk), output_(output), view_(view), past_(past) {}
+  StateCheck(const Walk& walk, const std::string& output, const ReturnedCache& returned)
+      : walk_(walk), output_(output), returned_(returned) {}
 
   void run() {
-    const Base& base = walk_.emit.bases[static_cast<size_t>(past_)];
-    check_names(walk_, base.origin, output_);
-    std::vector<Side> sides;
+    check_names(walk_, origin(), output_);
     for (const SlotState& slot : walk_.slots) {
-      if (slot.k.past == past_) sides.push_back({&slot, &slot.k, "keys"});
-      if (slot.v.past == past_) sides.push_back({&slot, &slot.v, "values"});
+      if (slot.k.past == returned_.past) expect(slot.k);
+      if (slot.v.past == returned_.past) expect(slot.v);
     }
-    for (const Side& side : sides) expect(side);
-    for (size_t world = 0; world < walk_.num_layout; ++world) check_world(world, base);
+    check_fresh();
+    if (!returned_.problem.empty()) refuse(returned_.problem);
   }
 
  private:
+  const std::string& origin() const {
+    return walk_.emit.bases[static_cast<size_t>(returned_.past)].origin;
+  }
+
   // place -> the symbols of each token there, in world 0.
-  void expect(const Side& side) {
+  void expect(const CacheSide& side) {
     const int64_t tokens = walk_.worlds[0].batch * walk_.worlds[0].tokens;
-    const int64_t dim = side.side->dim;
-    for (size_t head = 0; head < side.side->place.size(); ++head) {
-      for (int64_t d = 0; d < dim; ++d) {
-        auto& rows = fresh_[side.side->place[head].at(static_cast<size_t>(d))];
+    for (size_t head = 0; head < side.place.size(); ++head) {
+      for (int64_t d = 0; d < side.dim; ++d) {
+        auto& rows = fresh_[side.place[head].at(static_cast<size_t>(d))];
         for (int64_t token = 0; token < tokens; ++token) {
-          const int64_t at = (static_cast<int64_t>(head) * tokens + token) * dim + d;
-          rows.push_back({side.side->rows[0].at(static_cast<size_t>(at)), side.side->past_factor});
+          const int64_t at = (static_cast<int64_t>(head) * tokens + token) * side.dim + d;
+          rows.push_back({side.rows[0].at(static_cast<size_t>(at)), side.past_factor});
         }
       }
     }
   }
 
   [[noreturn]] void refuse(const std::string& problem) const {
-    throw Error(Code::kUnsupported,
-                fmt::format("onnx: output '{}' returns the cache '{}', but {}", output_,
-                            walk_.emit.bases[static_cast<size_t>(past_)].origin, problem));
+    throw Error(Code::kUnsupported, fmt::format("onnx: output '{}' returns the cache '{}', but {}",
+                                                output_, origin(), problem));
   }
 
-  void check_world(size_t world, const Base& base) const {
-    const World& w = walk_.worlds[world];
-    const Shape& shape = view_.elements[world].shape();
-    const Shape& past_shape = base.past_shapes[world];
-    if (shape.size() != past_shape.size()) refuse("in another layout");
-    const std::span<const Symbol> all = symbols(view_.elements[world]);
-    for (size_t i = 0; i < all.size(); ++i) {
-      const PastPlace at = past_place(base, shape, w.batch, static_cast<int64_t>(i));
-      const Symbol& s = all[i];
-      if (at.position < w.past) {
-        const PastPlace from = past_place(base, past_shape, w.batch, s.index[0]);
-        if (s.base[0] != past_ || s.base[1] != kNothing || s.factor[0] != 1 ||
-            from.batch != at.batch || from.position != at.position || from.place != at.place) {
-          refuse(fmt::format("its row {} is not the row of the past there", at.position));
-        }
-      } else if (at.position < w.total() && world == 0) {
-        const auto found = fresh_.find(at.place);
-        if (found == fresh_.end()) continue;  // nobody reads it
-        const auto token = static_cast<size_t>(at.batch * w.tokens + at.position - w.past);
-        const auto& [wanted, factor] = found->second.at(token);
-        if (!same_symbol(s, wanted, factor)) {
-          refuse(
-              fmt::format("the row that a new token adds ({}) is not the one that attention "
-                          "reads: caches of two layers are swapped, or one is written twice",
-                          at.position));
-        }
-      } else if (at.position >= w.total() && s.base[0] != past_) {
-        refuse(fmt::format("it has {} rows after {} tokens: something is cached twice",
-                           shape[static_cast<size_t>(base.length_axis)], w.total()));
-      }
+  void check_fresh() const {
+    for (const ReturnedCache::Fresh& row : returned_.fresh) {
+      const auto found = fresh_.find(row.place);
+      if (found == fresh_.end()) continue;  // nobody reads it
+      const auto& [wanted, factor] = found->second.at(static_cast<size_t>(row.token));
+      if (same_symbol(row.symbol, wanted, factor)) continue;
+      refuse(
+          fmt::format("the row that a new token adds ({}) is not the one that attention reads: "
+                      "caches of two layers are swapped, or one is written twice",
+                      row.position));
     }
   }
 
   const Walk& walk_;
   const std::string& output_;
-  const View& view_;
-  int32_t past_;
+  const ReturnedCache& returned_;
   std::map<int64_t, std::vector<std::pair<Symbol, double>>> fresh_;
 };
 
 // In long worlds too a cache holds all tokens, or its whole capacity: nothing is cropped.
-void check_lengths(const Walk& walk, const std::string& output, const Value& value, int32_t past) {
-  const Base& base = walk.emit.bases[static_cast<size_t>(past)];
+void check_lengths(const Walk& walk, const std::string& output, const ReturnedCache& returned) {
+  const Base& base = walk.emit.bases[static_cast<size_t>(returned.past)];
   const auto axis = static_cast<size_t>(base.length_axis);
   for (size_t world = 0; world < walk.worlds.size(); ++world) {
-    const Shape& shape = value.shapes[world];
+    const Shape& shape = returned.shapes[world];
     const int64_t before = base.past_shapes[world].at(axis);
     const int64_t total = walk.worlds[world].total();
     const int64_t wanted = before == walk.worlds[world].past ? total : before;
@@ -199,15 +158,13 @@ void check_declared(const Walk& walk, const std::map<std::string, std::string>& 
 
 }  // namespace
 
-void check_states(Walk& walk, const std::vector<Value>& values) {
+void check_states(Walk& walk) {
   std::map<std::string, std::string> found;
   std::map<int32_t, std::string> output_of;
   for (const ir::TensorValueId id : walk.model.graph.outputs) {
-    const Value& value = values[static_cast<size_t>(id)];
-    const View* view = value.get<View>();
-    if (view == nullptr) continue;
-    const int32_t past = past_of(walk, *view);
-    if (past < 0) continue;
+    const auto held = walk.returned.find(id);
+    if (held == walk.returned.end()) continue;
+    const int32_t past = held->second.past;
     const std::string& name = walk.model.graph.name_of(id);
     const auto [at, is_new] = output_of.emplace(past, name);
     if (!is_new) {
@@ -215,8 +172,8 @@ void check_states(Walk& walk, const std::vector<Value>& values) {
                   fmt::format("onnx: outputs '{}' and '{}' both return the cache '{}'", at->second,
                               name, walk.emit.bases[static_cast<size_t>(past)].origin));
     }
-    check_lengths(walk, name, value, past);
-    StateCheck(walk, name, *view, past).run();
+    check_lengths(walk, name, held->second);
+    StateCheck(walk, name, held->second).run();
     found[walk.emit.bases[static_cast<size_t>(past)].origin] = name;
   }
   check_declared(walk, found);

@@ -120,10 +120,10 @@ TokenForm convert(const ir::TensorModel& model, const TokenFormOptions& options,
                 "cache");
   }
   write_slots(walk);
-  tf::check_states(walk, values);
+  tf::check_states(walk);
   for (const ir::TensorValueId id : model.graph.outputs) {
     const tf::Value& value = values[static_cast<size_t>(id)];
-    if (id != logits && value.is_opaque()) {
+    if (id != logits && value.is_opaque() && !walk.returned.contains(id)) {
       walk.out.notes.push_back(
           fmt::format("output '{}' is left out: {}", model.graph.name_of(id), value.reason()));
     }

@@ -6,6 +6,7 @@
 // off these elements in every world; nothing is matched by shape of graph. docs/decisions/0011.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -27,6 +28,9 @@ struct TokenFormOptions {
   int64_t context_length = 0;  // the profile's maximum; 0: the model's
   // DynamicQuantizeLinear takes one scale over all tokens; true: activations are taken unrounded.
   bool per_token_dynamic_quant = false;
+  // progress(done, total) nodes of the graph, from 0 for each try with shorter lengths; may be
+  // empty, and may throw to end the work.
+  std::function<void(uint64_t, uint64_t)> progress;
 };
 
 struct TokenSlot {

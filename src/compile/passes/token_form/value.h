@@ -118,10 +118,17 @@ struct Centered {
   bool squared = false;
 };
 
+// One q k^T.
+struct Product {
+  std::vector<ir::Array> q;   // per layout world [..., tokens, dim]
+  std::vector<ir::Array> k;   // [..., dim, positions]
+  std::vector<Shape> shapes;  // of the product, per world
+};
+
 // factor * q k^T, capped, plus a bias; then, where `normalised`, softmax over the last axis.
 struct Scores {
-  int32_t product = -1;             // Walk::products
-  std::vector<ir::Array> elements;  // symbols of base `product` per layout world
+  std::shared_ptr<const Product> product;
+  std::vector<ir::Array> elements;  // symbols of the product's base per layout world
   double factor = 1.0;
   double softcap = 0.0;
   bool capping = false;  // between the division and the multiplication of a softcap
@@ -143,6 +150,12 @@ struct ScaledView {
   friend bool operator==(const ScaledView&, const ScaledView&) = default;
 };
 
+// A cache of the file that no node has read yet. Its symbols are made when one does: those of all
+// static caches together may take more memory than there is.
+struct Unread {
+  int32_t base = -1;
+};
+
 struct Opaque {
   std::string reason;
 };
@@ -152,7 +165,8 @@ struct Value {
   std::vector<Shape> shapes;  // per world
   std::variant<Opaque, std::shared_ptr<Known>, std::shared_ptr<const View>,
                std::shared_ptr<const Func>, std::shared_ptr<const Stat>,
-               std::shared_ptr<const Centered>, std::shared_ptr<const Scores>>
+               std::shared_ptr<const Centered>, std::shared_ptr<const Scores>,
+               std::shared_ptr<const Unread>>
       detail;
 
   template <class T>

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/check.h"
 #include "compile/eval/tensor/node_guard.h"
@@ -225,6 +226,7 @@ std::vector<Value> apply(const RuleCall& call, std::vector<Value>& values) {
   return rule(call);
 }
 
+// The last node that makes or reads each value.
 std::vector<size_t> last_uses(const ir::TensorGraph& graph) {
   std::vector<size_t> last(graph.values.size(), 0);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -232,6 +234,7 @@ std::vector<size_t> last_uses(const ir::TensorGraph& graph) {
     const auto use = [&](ir::TensorValueId id) {
       if (id != ir::kNoValue) last[static_cast<size_t>(id)] = i;
     };
+    for (const ir::TensorValueId id : node.outputs) use(id);
     for (const ir::TensorValueId id : node.inputs) use(id);
     for (const auto& [name, attr] : node.attrs) {
       const auto* body = std::get_if<std::shared_ptr<const ir::TensorGraph>>(&attr);
@@ -239,9 +242,24 @@ std::vector<size_t> last_uses(const ir::TensorGraph& graph) {
       for (const auto& [outer, own] : (*body)->captures) use(outer);
     }
   }
-  for (const ir::TensorValueId id : graph.outputs)
-    last[static_cast<size_t>(id)] = graph.nodes.size();
   return last;
+}
+
+void read_past(Walk& walk, Value& value) {
+  const Unread* past = value.get<Unread>();
+  if (past == nullptr) return;
+  std::vector<ir::Array> elements;
+  for (size_t world = 0; world < walk.num_layout; ++world) {
+    elements.push_back(symbols_of_base(past->base, value.shapes[world]));
+  }
+  value = view_value(value.type, value.shapes, std::move(elements));
+}
+
+void read_pasts(Walk& walk, const ir::TensorNode& node, std::vector<Value>& values) {
+  if (only_needs_shapes(node)) return;
+  for (const ir::TensorValueId id : node.inputs) {
+    if (id != ir::kNoValue) read_past(walk, values[static_cast<size_t>(id)]);
+  }
 }
 
 }  // namespace
@@ -263,8 +281,12 @@ void walk_graph(Walk& walk, const ir::TensorGraph& graph, std::vector<Value>& va
     note_frequencies(walk, array);
   }
   const std::vector<size_t> last = last_uses(graph);
+  const std::set<ir::TensorValueId> outputs(graph.outputs.begin(), graph.outputs.end());
+  const bool is_main = &graph == &walk.model.graph;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const ir::TensorNode& node = graph.nodes[i];
+    if (is_main && walk.options.progress) walk.options.progress(i, graph.nodes.size());
+    read_pasts(walk, node, values);
     std::vector<Value*> inputs;
     for (const ir::TensorValueId id : node.inputs) {
       inputs.push_back(id == ir::kNoValue ? nullptr : &values[static_cast<size_t>(id)]);
@@ -276,11 +298,22 @@ void walk_graph(Walk& walk, const ir::TensorGraph& graph, std::vector<Value>& va
       values[static_cast<size_t>(node.outputs[o])] =
           o < results.size() ? std::move(results[o]) : opaque(call, "this output is not made");
     }
-    for (const ir::TensorValueId id : node.inputs) {
-      if (id != ir::kNoValue && last[static_cast<size_t>(id)] == i) {
-        values[static_cast<size_t>(id)] = opaque("used up");
+    const auto leave = [&](ir::TensorValueId id) {
+      if (id == ir::kNoValue || last[static_cast<size_t>(id)] != i) return;
+      Value& value = values[static_cast<size_t>(id)];
+      if (!outputs.contains(id)) {
+        value = opaque("used up");
+      } else if (is_main) {
+        settle_output(walk, id, value);
       }
-    }
+    };
+    for (const ir::TensorValueId id : node.inputs) leave(id);
+    for (const ir::TensorValueId id : node.outputs) leave(id);
+  }
+  if (!is_main) return;
+  for (const ir::TensorValueId id : graph.outputs) {  // those that are inputs
+    read_past(walk, values[static_cast<size_t>(id)]);
+    settle_output(walk, id, values[static_cast<size_t>(id)]);
   }
 }
 

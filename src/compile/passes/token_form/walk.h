@@ -1,6 +1,7 @@
 // The walk over a tensor graph: one Value per value of the graph, one rule per op.
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,14 +12,6 @@
 #include "compile/passes/token_form/value.h"
 
 namespace kvern::passes::token_form {
-
-// Inputs of one product q k^T: what its elements mean.
-struct Product {
-  std::vector<ir::Array> q;   // per layout world [..., tokens, dim]
-  std::vector<ir::Array> k;   // [..., dim, positions]
-  std::vector<Shape> shapes;  // of the product, per world
-  std::string node;
-};
 
 // One K/V store: what an attention appends and reads, for those that read it too, and for the
 // outputs of the file that return it.
@@ -40,6 +33,21 @@ struct SlotState {
   int64_t kv_heads = 0;
 };
 
+// What an output that returns a cache holds: read at once, because the symbols of all static caches
+// together are far more than those of one.
+struct ReturnedCache {
+  struct Fresh {
+    int64_t position = 0;
+    int64_t token = 0;  // batch * tokens + token
+    int64_t place = 0;  // in a row of the past
+    Symbol symbol;
+  };
+  int32_t past = -1;          // base
+  std::vector<Shape> shapes;  // per world
+  std::vector<Fresh> fresh;   // of world 0: the rows that new tokens add, before the problem
+  std::string problem;        // with any other row
+};
+
 struct Walk {
   const ir::TensorModel& model;
   const TokenFormOptions& options;
@@ -49,7 +57,8 @@ struct Walk {
   size_t deciding = 0;
   Emitter emit;
   TokenForm out;
-  std::vector<Product> products;
+  // Outputs of the graph that return caches and that no node reads any more.
+  std::map<ir::TensorValueId, ReturnedCache> returned;
   std::vector<SlotState> slots;
   std::vector<std::vector<double>> frequency_candidates;  // constants that may be inv_freq
   std::map<std::vector<double>, std::pair<ir::ValueId, ir::ValueId>> angles;
@@ -72,6 +81,8 @@ Rule find_rule(const ir::TensorNode& node);
 
 // The first output of a node of constants.
 Value fold_node(const RuleCall& call);
+// Reads an output that returns a cache and lets go of its elements; others stay.
+void settle_output(Walk& walk, ir::TensorValueId id, Value& value);
 // Walks a graph whose inputs and captured values are in `values` (one per value of the graph).
 void walk_graph(Walk& walk, const ir::TensorGraph& graph, std::vector<Value>& values);
 
