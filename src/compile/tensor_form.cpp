@@ -21,6 +21,7 @@ passes::TokenFormOptions options_of(const import::ImportedModel& model,
                        : model.max_context_length > 0 ? model.max_context_length
                                                       : kDefaultContextLength;
   if (!model.config) return out;
+  if (model.config->vocabulary_size > 0) out.config["vocab_size"] = model.config->vocabulary_size;
   if (model.config->sliding_window > 0) {
     out.config["sliding_window"] = model.config->sliding_window;
     out.lengths.push_back(model.config->sliding_window);

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "compile/passes/token_form/attention.h"
+#include "compile/passes/token_form/head.h"
 #include "compile/passes/token_form/inputs.h"
 #include "compile/passes/token_form/name_layers.h"
 #include "compile/passes/token_form/walk.h"
@@ -70,6 +71,7 @@ void write_logits(tf::Walk& walk, tf::Value& value, const std::string& name) {
                     "answer could not be read back",
                     name, scored, walk.out.vocabulary_size));
   }
+  tf::check_head(walk, walk.emit.value_of(base), name);
   walk.out.vocabulary_size = scored;
   walk.emit.graph.add(ir::ops::kOutput, {walk.emit.value_of(base)},
                       ir::Attrs::of(ir::OutputAttrs{"logits"}), "");
@@ -182,7 +184,7 @@ TokenForm convert_branches(const ir::TensorModel& model, const TokenFormOptions&
   tf::InputPlan whole_plan = plan;
   whole_plan.has_past = false;
   for (tf::InputPlan::Line& line : whole_plan.lines) {
-    if (line.role == "scalar" && line.meaning == "1") line.meaning = "0";
+    if (line.role == "scalar" && line.meaning == "1") line.meaning.assign(1, '0');
   }
   const TokenForm whole = convert_attempts(model, options, whole_plan);
   if (nameless(one.graph) != nameless(whole.graph)) {
