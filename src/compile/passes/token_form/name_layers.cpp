@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "compile/ir/ops.h"
@@ -34,6 +35,7 @@ class Namer {
       name_mlp(attentions[layer], last ? graph_.nodes().size() : attentions[layer + 1],
                fmt::format("layers.{}", layer));
     }
+    name_generic(attentions.size());
   }
 
  private:
@@ -79,6 +81,7 @@ class Namer {
       if (node.inputs.empty() || node.op == &ops::kEmbedding) return {};
       const ValueId next = node.inputs[0];
       if (node.op == &ops::kRope) rename(id, name + "_rope");
+      if (node.op == &ops::kMap) rename(id, name + "_map");
       if (is_norm(node)) rename_node(node, name + "_norm");
       id = next;
     }
@@ -166,6 +169,26 @@ class Namer {
     if (head.inputs.size() > 1) rename_weight(head.inputs[1], "head.weight");
     if (head.inputs.size() > 2) rename_weight(head.inputs[2], "head.bias");
     if (is_norm(node_of(head.inputs[0]))) rename_node(node_of(head.inputs[0]), "norm");
+  }
+
+  // What no kernel of its own computes: by layer, so that a report says where its time goes.
+  void name_generic(size_t num_layers) {
+    size_t layer = 0, attentions = 0;
+    const std::string last = fmt::format("layers.{}.mlp_add", num_layers - 1);
+    bool behind = false;  // of the layers
+    for (size_t i = 0; i < graph_.nodes().size(); ++i) {
+      const Node& node = graph_.nodes()[i];
+      if (node.outputs.empty()) continue;
+      if (node.op == &ops::kKvAttention) layer = std::max(layer, attentions++);
+      const std::string& name = graph_.value(node.outputs[0]).name;
+      if (name == fmt::format("layers.{}.mlp_add", layer) && layer + 1 < num_layers) ++layer;
+      behind = behind || name == last || name == "logits";
+      const bool generic =
+          node.op == &ops::kMap || node.op == &ops::kSelect || node.op == &ops::kRowReduce;
+      if (!generic || named_.contains(node.outputs[0].value)) continue;
+      rename(node.outputs[0], behind ? fmt::format("head.{}", node.op->name)
+                                     : fmt::format("layers.{}.{}", layer, node.op->name));
+    }
   }
 
   ir::Graph& graph_;

@@ -262,6 +262,45 @@ void read_pasts(Walk& walk, const ir::TensorNode& node, std::vector<Value>& valu
   }
 }
 
+// Nodes of token form that a node of the file made know it: functions that it wrote for the first
+// time are of the node that said them.
+class Origins {
+ public:
+  Origins(const ir::TensorGraph& graph, ir::Graph& written) : written_(written) {
+    for (const ir::TensorNode& node : graph.nodes) {
+      for (const ir::TensorValueId id : node.outputs) makers_[id] = &node;
+    }
+  }
+
+  void begin(const RuleCall& call) {
+    first_ = written_.nodes().size();
+    functions_.clear();
+    for (size_t i = 0; i < call.inputs.size(); ++i) {
+      if (call.has(i) && call.in(i).get<Func>() != nullptr) functions_.push_back(i);
+    }
+  }
+
+  void end(const RuleCall& call) {
+    if (written_.nodes().size() == first_) return;
+    const ir::TensorNode* node = &call.node;
+    for (const size_t i : functions_) {
+      const auto maker = makers_.find(call.node.inputs[i]);
+      if (call.in(i).get<Func>() == nullptr && maker != makers_.end()) node = maker->second;
+    }
+    for (size_t i = first_; i < written_.nodes().size(); ++i) {
+      ir::Node& made = written_.nodes()[i];
+      if (made.op == &ir::ops::kWeight || !made.source_name.empty()) continue;
+      made.source_name = node->name.empty() ? node->op : node->name;
+    }
+  }
+
+ private:
+  ir::Graph& written_;
+  std::map<ir::TensorValueId, const ir::TensorNode*> makers_;
+  size_t first_ = 0;
+  std::vector<size_t> functions_;
+};
+
 }  // namespace
 
 Value& RuleCall::in(size_t i) const {
@@ -283,6 +322,7 @@ void walk_graph(Walk& walk, const ir::TensorGraph& graph, std::vector<Value>& va
   const std::vector<size_t> last = last_uses(graph);
   const std::set<ir::TensorValueId> outputs(graph.outputs.begin(), graph.outputs.end());
   const bool is_main = &graph == &walk.model.graph;
+  Origins origins(graph, walk.emit.graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const ir::TensorNode& node = graph.nodes[i];
     if (is_main && walk.options.progress) walk.options.progress(i, graph.nodes.size());
@@ -292,7 +332,9 @@ void walk_graph(Walk& walk, const ir::TensorGraph& graph, std::vector<Value>& va
       inputs.push_back(id == ir::kNoValue ? nullptr : &values[static_cast<size_t>(id)]);
     }
     const RuleCall call{walk, node, inputs};
+    origins.begin(call);
     std::vector<Value> results = eval::run_named(node, [&] { return apply(call, values); });
+    origins.end(call);
     for (size_t o = 0; o < node.outputs.size(); ++o) {
       if (node.outputs[o] == ir::kNoValue) continue;
       values[static_cast<size_t>(node.outputs[o])] =
