@@ -7,6 +7,8 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "compile/proof_past.h"
+#include "compile/proof_random.h"
 #include "compile/proof_runs.h"
 #include "kvern/error.h"
 
@@ -18,21 +20,6 @@ constexpr double kAbsolute = 1e-4;  // of a difference, whatever the size of the
 // than the tolerance now and then; a wrong conversion moves all tokens from some position on.
 constexpr double kRoundedApart = 3;      // times the tolerance
 constexpr int64_t kTokensPerApart = 20;  // one token in so many
-
-// splitmix64: the same prompts for the same model, so that plans and reports are the same too.
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed) {}
-  int64_t below(int64_t end) {
-    uint64_t z = (state_ += 0x9e3779b97f4a7c15);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    return static_cast<int64_t>((z ^ (z >> 31)) % static_cast<uint64_t>(end));
-  }
-
- private:
-  uint64_t state_;
-};
 
 void note_types(const ir::TensorGraph& graph, bool& f16, bool& bf16, bool& quantised) {
   for (const auto& [id, array] : graph.constants) {
@@ -47,6 +34,16 @@ void note_types(const ir::TensorGraph& graph, bool& f16, bool& bf16, bool& quant
     }
   }
 }
+
+}  // namespace
+
+bool computes_in_f32(const ir::TensorModel& model) {
+  bool f16 = false, bf16 = false, quantised = false;
+  note_types(model.graph, f16, bf16, quantised);
+  return !f16 && !bf16 && !quantised;
+}
+
+namespace {
 
 // The file rounds where it computes in less than f32, Kvern does not; a rounded activation may
 // fall on the other side of a half.
@@ -177,9 +174,9 @@ class Prover {
   }
 
   // The plan would serve lengths at which the file does not even run.
-  Logits original(const ProofRun& run, const Ids& ids) const {
+  Logits original(const ProofRun& run, const Ids& ids, const eval::KvState& past = {}) const {
     try {
-      return run_original(model_, form_, options_.conversion, run, ids);
+      return run_original(model_, form_, options_.conversion, run, ids, past);
     } catch (const InternalError&) {
       throw;
     } catch (const Error& error) {
@@ -192,9 +189,12 @@ class Prover {
     }
   }
 
-  Difference differences(const ProofRun& run, const Ids& ids) const {
-    const Logits file = original(run, ids);
-    const Logits ours = run_converted(graph_, files_, run, ids);
+  Difference differences(const ProofRun& run, const Ids& ids) {
+    eval::KvState kv;
+    if (run.past > 0) kv = random_past(form_, seen_, run.past, run.sharpness, random_);
+    const Logits file = original(run, ids, kv);
+    const Logits ours = run_converted(graph_, files_, run, ids, kv);
+    if (seen_.k.empty()) seen_ = std::move(kv);
     return compare(run, file, ours, form_.vocabulary_size);
   }
 
@@ -217,9 +217,9 @@ class Prover {
 
   void take(const ProofRun& run, const Difference& found) {
     proof_.runs.push_back(run.text());
-    if (std::find(proof_.lengths.begin(), proof_.lengths.end(), run.steps[0]) ==
-        proof_.lengths.end()) {
-      proof_.lengths.push_back(run.steps[0]);
+    const int64_t length = run.past + run.steps[0];
+    if (std::find(proof_.lengths.begin(), proof_.lengths.end(), length) == proof_.lengths.end()) {
+      proof_.lengths.push_back(length);
     }
     proof_.tokens += run.real_tokens();
     if (found.worst > allowed_of(found.largest)) {
@@ -244,7 +244,8 @@ class Prover {
     const ProofRun run{{most}, std::vector<int64_t>(static_cast<size_t>(batch), 0)};
     const Ids ids = draw(run);
     const Logits file = original(run, ids);
-    const Logits ours = run_converted(graph_, files_, run, ids);
+    eval::KvState kv;
+    const Logits ours = run_converted(graph_, files_, run, ids, kv);
     for (int64_t t = 0; t < run.total(); ++t) {
       const int64_t at = t * form_.vocabulary_size;
       const double kl = divergence(file[0].data() + at, ours[0].data() + at, form_.vocabulary_size);
@@ -279,6 +280,7 @@ class Prover {
   const ProofOptions& options_;
   const int64_t num_ids_;
   Random random_{20261129};
+  eval::KvState seen_;  // what the first run left: how large rows are
   bool rounds_ = false;
   Proof proof_;
 };

@@ -25,7 +25,7 @@ struct Proof {
   std::string status = "skipped";  // or "passed"
   int64_t token_budget = 0;        // that the model's size leaves; a step costs some too
   int64_t tokens = 0;              // whose logits were compared
-  std::vector<int64_t> lengths;    // of the prompts
+  std::vector<int64_t> lengths;    // of the prompts, with the random rows before them
   std::vector<std::string> runs;   // "5 tokens, then 1, 3"
   double tolerance = 0;            // of |difference|, relative to the largest logit of a run
   std::string tolerance_of;        // "f32", "f16", …: what the file computes in

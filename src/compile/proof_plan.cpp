@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "compile/ir/ops.h"
 #include "compile/passes/token_form/inputs.h"
+#include "compile/proof_past.h"
 #include "compile/proof_runs.h"
 #include "kvern/error.h"
 
@@ -19,8 +21,14 @@ constexpr int64_t kTokensPerWalk = 7;
 constexpr int64_t kParameterTokens = 100'000'000'000;
 constexpr int64_t kFirstRun = 8'000'000'000;  // of these the first, short run
 constexpr int64_t kLongRun = 15'000'000'000;  // and the long one, within these bounds
-constexpr int64_t kLongRunLeast = 96, kLongRunMost = 256;
+constexpr int64_t kLongRunLeast = 96, kLongRunMost = 1024;
 constexpr int64_t kLongRunOfSteps = 48;  // where each token is a step
+// Of runs behind random caches.
+constexpr int64_t kMostPast_bytes = int64_t{64} << 20;
+constexpr size_t kMostFarRuns = 5;
+// Of keys as large as a run leaves them, attention looks at all rows alike; of much larger ones, at
+// one or two.
+constexpr double kSharp = 16, kSoft = 2;
 
 bool has_op(const ir::TensorGraph& graph, std::string_view op) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const ir::TensorNode& node) {
@@ -198,11 +206,28 @@ ProofRun long_run(const Forms& forms, const passes::TokenForm& form, int64_t par
 void note_window(const passes::TokenForm& form, const std::vector<ProofRun>& runs,
                  std::vector<std::string>& notes) {
   const int64_t window = largest_window(form);
-  const bool reached = std::any_of(runs.begin(), runs.end(),
-                                   [&](const ProofRun& run) { return run.total() > window; });
+  const bool reached = std::any_of(runs.begin(), runs.end(), [&](const ProofRun& run) {
+    return run.past + run.total() > window;
+  });
   if (window > 0 && !reached) {
     notes.push_back(fmt::format("no run reached beyond the window of {} tokens", window));
   }
+}
+
+// Total lengths that fit, the longest first: where masks and tables were looked at.
+std::vector<int64_t> far_totals(const ir::TensorModel& model, const passes::TokenForm& form,
+                                const tf::InputPlan& plan, const ProofOptions& options, int64_t low,
+                                int64_t high) {
+  std::vector<int64_t> out;
+  const int64_t most = kMostPast_bytes / row_bytes(form);
+  for (const tf::World& w : tf::worlds_for(plan, model, options.conversion, 0)) {
+    if (!w.layout) out.push_back(std::min(w.total(), most));
+  }
+  std::sort(out.begin(), out.end(), std::greater<>());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+  std::erase_if(out,
+                [&](int64_t total) { return total < std::max<int64_t>(low, 24) || total > high; });
+  return out;
 }
 
 }  // namespace
@@ -226,6 +251,51 @@ int64_t num_ids(const passes::TokenForm& form, const ir::Graph& graph) {
   return rows_chosen_by(graph, "ids", form.vocabulary_size);
 }
 
+namespace {
+
+// Tokens that the file's tables, caches and the plan have room for.
+int64_t room_of(const ir::Graph& graph, const tf::InputPlan& plan, const ProofOptions& options,
+                int64_t high) {
+  int64_t room = rows_chosen_by(graph, "positions", high);
+  if (plan.capacity > 0) room = std::min(room, plan.capacity);
+  const int64_t context = options.conversion.context_length;
+  return context > 0 ? std::min(room, context) : room;
+}
+
+// Runs behind random caches, most telling first.
+std::vector<ProofRun> far_runs(const ir::TensorModel& model, const passes::TokenForm& form,
+                               const tf::InputPlan& plan, const ProofOptions& options,
+                               const Forms& forms, const Lengths& lengths, int64_t room,
+                               std::vector<std::string>& notes) {
+  std::vector<ProofRun> out;
+  // Its rounding would be taken for a difference.
+  const std::string why = forms.one_token_prompts
+                              ? "activations are rounded by scales of whole runs"
+                              : why_no_random_past(model, form, plan);
+  if (!why.empty()) {
+    if (plan.has_past) notes.push_back("no run was made behind random caches: " + why);
+    return out;
+  }
+  const bool exact = computes_in_f32(model);
+  const auto add = [&](int64_t total, double sharpness, std::vector<int64_t> steps) {
+    if (forms.one_token_steps) steps.assign(steps.size(), 1);
+    ProofRun run{std::move(steps), forms.one};
+    run.past = total - run.total();
+    // Where scores are rounded, another row may be the largest.
+    run.sharpness = exact ? sharpness : kSoft;
+    if (out.size() < kMostFarRuns) out.push_back(std::move(run));
+  };
+  const std::vector<int64_t> totals =
+      far_totals(model, form, plan, options, lengths.low, std::min(room, lengths.high));
+  for (const int64_t total : totals) {
+    if (out.empty()) add(total, kSharp, {3, 1});
+    add(total, out.size() == 1 ? kSoft : kSharp, {3});
+  }
+  return out;
+}
+
+}  // namespace
+
 std::vector<ProofRun> choose_runs(const ir::TensorModel& model, const passes::TokenForm& form,
                                   const ir::Graph& graph, const ProofOptions& options,
                                   int64_t budget, std::vector<std::string>& notes) {
@@ -245,11 +315,7 @@ std::vector<ProofRun> choose_runs(const ir::TensorModel& model, const passes::To
     padded = why.empty();
     if (!padded) notes.push_back("no left-padded batch was run: " + why);
   }
-  int64_t room = rows_chosen_by(graph, "positions", lengths.high);
-  if (plan.capacity > 0) room = std::min(room, plan.capacity);
-  if (options.conversion.context_length > 0) {
-    room = std::min(room, options.conversion.context_length);
-  }
+  const int64_t room = room_of(graph, plan, options, lengths.high);
   if (lengths.none || (forms.one_token_prompts && lengths.low > 1)) refuse_choices(form, budget);
   const int64_t parameters = std::max<int64_t>(options.num_parameters, 1);
   int64_t first_most =
@@ -270,11 +336,23 @@ std::vector<ProofRun> choose_runs(const ir::TensorModel& model, const passes::To
   };
   const std::vector<int64_t> fewest = {std::max<int64_t>(first_most - 1, 1), 1};
   take({steps_of(forms, few ? fewest : std::vector<int64_t>{5, 1, 3}), forms.one});
-  const ProofRun far = long_run(forms, form, parameters, room, left);
-  if (!out.empty() && far.total() > out[0].total()) take(far);
+  std::vector<ProofRun> far;
+  if (!out.empty()) far = far_runs(model, form, plan, options, forms, lengths, room, notes);
+  const auto take_far = [&](const ProofRun& run) {
+    if (cost_of(run, forms) > left) return;
+    left -= cost_of(run, forms);
+    out.push_back(run);
+  };
+  if (!far.empty()) {
+    take_far(far[0]);
+    far.erase(far.begin());
+  }
+  const ProofRun longest = long_run(forms, form, parameters, room, left);
+  if (!out.empty() && longest.total() > out[0].total()) take(longest);
   if (padded) take({steps_of(forms, {6, 1}), {0, 3}});
   take({steps_of(forms, {1, 1}), forms.one});
   if (out.empty()) refuse_choices(form, budget);
+  for (const ProofRun& run : far) take_far(run);
   note_window(form, out, notes);
   return out;
 }

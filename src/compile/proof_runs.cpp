@@ -9,6 +9,7 @@
 #include "compile/eval/tensor/tensor_eval.h"
 #include "compile/ir/ops.h"
 #include "compile/passes/token_form/feeds.h"
+#include "compile/proof_past.h"
 #include "kvern/error.h"
 
 namespace kvern::compile {
@@ -31,6 +32,7 @@ std::string ProofRun::text() const {
   std::string out = fmt::format("{} token{}", steps[0], steps[0] == 1 ? "" : "s");
   if (batch() > 1) out = fmt::format("{} sequences, {}", batch(), out);
   if (is_padded()) out = fmt::format("{} padded on the left by {}", out, fmt::join(pads, ", "));
+  if (past > 0) out = fmt::format("{} behind {} random rows", out, past);
   if (steps.size() == 1) return out;
   return fmt::format("{}, then {}", out, fmt::join(steps.begin() + 1, steps.end(), ", "));
 }
@@ -45,23 +47,23 @@ bool is_prefill_branch(const tf::InputPlan::Line& line, const std::string& name)
 class Original {
  public:
   Original(const ir::TensorModel& model, const passes::TokenForm& form,
-           const passes::TokenFormOptions& options, const ProofRun& run)
+           const passes::TokenFormOptions& options, const ProofRun& run, const eval::KvState& past)
       : model_(model), form_(form), options_(options), run_(run) {
     plan_ = tf::plan_inputs(model, options);
     for (const tf::InputPlan::Line& line : plan_.lines) {
       if (line.role == "past") has_past_ = true;
     }
+    if (run.past > 0) caches_ = file_past(model, form, plan_, past, world(run.past, run.steps[0]));
   }
 
   bool has_past() const { return has_past_; }
 
   // The logits of `tokens` more of every sequence: [batch * tokens][vocabulary].
   std::vector<float> step(const Ids& ids, int64_t from, int64_t tokens) {
-    tf::World world{run_.batch(), tokens, from};
-    if (plan_.free_capacity) world.capacity = run_.total() + 5;
+    const tf::World now = world(run_.past + from, tokens);
     std::map<std::string, ir::Array> inputs;
     for (const tf::InputPlan::Line& line : plan_.lines) {
-      inputs.emplace(model_.graph.name_of(line.id), input_of(line, world, ids));
+      inputs.emplace(model_.graph.name_of(line.id), input_of(line, now, ids));
     }
     std::map<std::string, ir::Array> outputs = eval::run_tensor_graph(model_.graph, inputs);
     for (const passes::TokenSlot& slot : form_.slots) {
@@ -73,12 +75,19 @@ class Original {
   }
 
  private:
+  tf::World world(int64_t past, int64_t tokens) const {
+    tf::World out{run_.batch(), tokens, past};
+    if (plan_.free_capacity) out.capacity = run_.past + run_.total() + 5;
+    return out;
+  }
+
   ir::Array input_of(const tf::InputPlan::Line& line, const tf::World& world, const Ids& ids) {
     const ir::TensorValue& value = model_.graph.values[static_cast<size_t>(line.id)];
     if (line.role == "ids") {
       std::vector<int64_t> all;
       for (const std::vector<int64_t>& row : ids) {
-        all.insert(all.end(), row.begin() + world.past, row.begin() + world.total());
+        const auto begin = row.begin() + world.past - run_.past;
+        all.insert(all.end(), begin, begin + world.tokens);
       }
       return tf::ids_like(value.type, {world.batch, world.tokens}, all);
     }
@@ -144,8 +153,9 @@ class SourceWeights final : public eval::WeightProvider {
 }  // namespace
 
 Logits run_original(const ir::TensorModel& model, const passes::TokenForm& form,
-                    const passes::TokenFormOptions& options, const ProofRun& run, const Ids& ids) {
-  Original original(model, form, options, run);
+                    const passes::TokenFormOptions& options, const ProofRun& run, const Ids& ids,
+                    const eval::KvState& past) {
+  Original original(model, form, options, run, past);
   Logits out(ids.size());
   std::vector<int64_t> steps = run.steps;
   if (!original.has_past()) steps = {run.total()};
@@ -168,12 +178,13 @@ Logits run_original(const ir::TensorModel& model, const passes::TokenForm& form,
 }
 
 Logits run_converted(const ir::Graph& graph, const quantize::Files& files, const ProofRun& run,
-                     const Ids& ids) {
+                     const Ids& ids, eval::KvState& kv) {
   SourceWeights weights(files);
   Logits out(ids.size());
+  const eval::KvState begin = std::move(kv);
   for (size_t b = 0; b < ids.size(); ++b) {
-    eval::KvState kv;
-    int32_t position = 0;
+    kv = begin;
+    auto position = static_cast<int32_t>(run.past);
     for (int64_t from = run.pads[b]; from < run.total();) {
       const int64_t to = from < run.steps[0] ? run.steps[0] : run.total();
       std::vector<int32_t> chunk, positions, wanted;

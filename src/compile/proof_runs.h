@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "compile/eval/eval.h"
 #include "compile/passes/token_form/inputs.h"
 #include "compile/proof.h"
 
@@ -14,7 +15,9 @@ namespace kvern::compile {
 struct ProofRun {
   std::vector<int64_t> steps;  // tokens: the prompt, then what follows with a cache
   std::vector<int64_t> pads;   // per sequence: tokens on the left that are none
-  int64_t total() const;
+  int64_t past = 0;            // rows of random caches before them
+  double sharpness = 1;        // of their keys
+  int64_t total() const;       // tokens, without that past
   int64_t batch() const { return static_cast<int64_t>(pads.size()); }
   bool is_padded() const;
   int64_t real_tokens() const;
@@ -23,6 +26,9 @@ struct ProofRun {
 
 // DynamicQuantizeLinear over all tokens, and a plan that leaves activations unrounded.
 bool has_shared_scales(const ir::TensorModel& model, const ProofOptions& options);
+
+// False where the file rounds activations to less: half types, quantised ones.
+bool computes_in_f32(const ir::TensorModel& model);
 
 int64_t fixed_batch(const ir::TensorModel& model, const ProofOptions& options);  // 0: any
 
@@ -42,13 +48,16 @@ std::vector<ProofRun> choose_runs(const ir::TensorModel& model, const passes::To
 using Ids = std::vector<std::vector<int64_t>>;
 using Logits = std::vector<std::vector<float>>;
 
-// The file's graph, fed as its inputs say; without a cache by one run over all tokens.
+// The file's graph, fed as its inputs say; without a cache by one run over all tokens. `past`: of
+// every sequence, where the run has one.
 Logits run_original(const ir::TensorModel& model, const passes::TokenForm& form,
-                    const passes::TokenFormOptions& options, const ProofRun& run, const Ids& ids);
+                    const passes::TokenFormOptions& options, const ProofRun& run, const Ids& ids,
+                    const eval::KvState& past = {});
 
 // Token form, one sequence after the other, in two steps: the prompt and the rest. Rows of pads
-// are empty: the logits begin with the first real token.
+// are empty: the logits begin with the first real token. Each begins with a copy of `kv`, which
+// holds what the last one left afterwards.
 Logits run_converted(const ir::Graph& graph, const quantize::Files& files, const ProofRun& run,
-                     const Ids& ids);
+                     const Ids& ids, eval::KvState& kv);
 
 }  // namespace kvern::compile

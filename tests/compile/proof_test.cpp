@@ -217,10 +217,37 @@ TEST(Proof, QuantisedActivationsExcuseNoWindow) {
 TEST(Proof, LargeModelsRunFewerTokensButFarAsLongAsTheyCan) {
   Converted converted("llama_gqa__opt_past");
   converted.model.num_parameters = 500'000'000;
-  EXPECT_THAT(converted.prove().runs,
-              ::testing::ElementsAre("5 tokens, then 1, 3", "92 tokens, then 1, 3"));
+  EXPECT_THAT(
+      converted.prove().runs,
+      ::testing::ElementsAre("5 tokens, then 1, 3", "3 tokens behind 124 random rows, then 1",
+                             "85 tokens, then 1, 3"));
+  converted.model.num_parameters = 1'500'000'000;
+  EXPECT_THAT(
+      converted.prove().runs,
+      ::testing::ElementsAre("4 tokens, then 1", "3 tokens behind 124 random rows, then 1"));
   converted.model.num_parameters = 8'000'000'000;
   EXPECT_THAT(converted.prove().runs, ::testing::ElementsAre("3 tokens, then 1"));
+}
+
+// Behind caches of random rows a few tokens show what happens there.
+TEST(Proof, WhatOnlyShowsBehindManyRowsFails) {
+  Converted converted("llama_gqa__opt_past");
+  converted.model.num_parameters = 1'500'000'000;  // its other run has 5 tokens
+  set_window(converted, 100);
+  EXPECT_THAT(problem_of(converted),
+              HasSubstr("of 3 tokens behind 124 random rows, then 1, token"));
+}
+
+TEST(Proof, CachesOfAllLayoutsAreFilled) {
+  for (const char* name :
+       {"bloom__opt_past", "falcon__opt_past", "gpt2__old_merged", "gpt_neox__hfx_decode",
+        "llama_gqa__dynstatic18", "llama_gqa__genai_fp32", "llama_gqa__native24_scatter",
+        "mistral__dyn24", "phi3__opt_past", "qwen3__hfx_static", "stablelm__dyn18"}) {
+    SCOPED_TRACE(name);
+    const Proof proof = Converted(name).prove();
+    EXPECT_THAT(proof.runs, ::testing::Contains(HasSubstr("random rows")));
+    EXPECT_LT(proof.max_rel_diff, 1e-4);
+  }
 }
 
 TEST(Proof, AWindowThatIsNotReachedIsSaid) {

@@ -253,6 +253,7 @@ class Reader {
               [](const Head* a, const Head* b) { return a->features < b->features; });
     side.fresh.base = distinct[0]->base;
     side.fresh.factor = {1.0f};
+    side.fresh_factor = distinct[0]->factor;
     side.dim = static_cast<int64_t>(distinct[0]->features.size());
     side.rows.emplace_back();
     for (const Head* head : distinct) {

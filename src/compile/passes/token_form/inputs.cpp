@@ -155,26 +155,6 @@ InputPlan::Line line_of(const TensorGraph& graph, TensorValueId id, InputPlan& p
                           shown(value)));
 }
 
-void note_integers(const TensorGraph& graph, std::vector<int64_t>& out) {
-  const auto note = [&](const Array& array) {
-    if (array.count() != 1 || !(ir::is_integer(array.type()) || ir::is_float(array.type()))) return;
-    const double value =
-        ir::is_float(array.type()) ? array.to_f64(1)[0] : static_cast<double>(array.to_i64(1)[0]);
-    if (value >= 2 && value <= (1 << 20)) out.push_back(static_cast<int64_t>(value));
-  };
-  for (const auto& [id, array] : graph.constants) note(array);
-  for (const ir::TensorNode& node : graph.nodes) {
-    for (const auto& [name, attr] : node.attrs) {
-      if (const auto* body = std::get_if<std::shared_ptr<const TensorGraph>>(&attr)) {
-        note_integers(**body, out);
-      }
-      if (const auto* number = std::get_if<int64_t>(&attr)) {
-        if (contains(name, "window") && *number > 1) out.push_back(*number);
-      }
-    }
-  }
-}
-
 Value bind_past(Walk& walk, const InputPlan::Line& line, const TensorValue& value) {
   Base base;
   base.kind = Base::Kind::kPast;
@@ -255,82 +235,6 @@ InputPlan plan_inputs(const ir::TensorModel& model, const TokenFormOptions& opti
     plan.free_capacity = plan.free_capacity || (plan.grows && line.meaning == "past");
   }
   return plan;
-}
-
-namespace {
-
-// A mask of three rows is cheap at any length that a model has.
-constexpr int64_t kLongestContext = int64_t{1} << 18;
-// Without a past it is as long as it is wide.
-constexpr int64_t kLongestWhole = 2100;
-
-// Where the graph chooses by length, it chooses as at the plan's own context length; a window
-// below that shows there.
-void add_deciding(const TokenFormOptions& options, int64_t batch, int64_t past, int64_t most,
-                  std::vector<World>& worlds) {
-  const int64_t total = std::min(options.context_length, most);
-  if (total < 8) return;
-  const int64_t held = past > 0 ? total - 3 : 0;
-  worlds.push_back({batch, total - held, held, false});
-}
-
-std::vector<World> growing_worlds(const InputPlan& plan, const TokenFormOptions& options,
-                                  int64_t longest, int attempt) {
-  const int64_t batch = plan.batch > 0 ? plan.batch : 2;
-  const int64_t one = plan.batch > 0 ? plan.batch : 1;
-  if (attempt == kWorldAttempts - 1) return {{batch, 1, 4}, {one, 1, 5}, {one, 1, 9}};
-  std::vector<World> out = {{batch, 3, 4}, {one, 2, 9}};
-  if (attempt < kWorldAttempts - 2) {
-    out.push_back({one, 6, 0, false});  // the mask of the first tokens
-    out.push_back({one, 3, longest, false});
-  }
-  add_deciding(options, one, 1, kLongestContext, out);
-  for (World& w : out) {
-    if (plan.free_capacity) w.capacity = w.total() + 5;
-  }
-  return out;
-}
-
-}  // namespace
-
-std::vector<World> worlds_for(const InputPlan& plan, const ir::TensorModel& model,
-                              const TokenFormOptions& options, int attempt) {
-  std::vector<int64_t> lengths = options.lengths;
-  note_integers(model.graph, lengths);
-  const int64_t most = plan.has_past ? 4200 : kLongestWhole;
-  int64_t longest = 40;
-  for (const int64_t length : lengths) {
-    if (length + 7 <= most) longest = std::max(longest, length + 7);
-  }
-  if (attempt == 1) longest = 40;
-  const int64_t batch = plan.batch > 0 ? plan.batch : 2;
-  const int64_t one = plan.batch > 0 ? plan.batch : 1;
-  std::vector<World> out;
-  if (!plan.has_past) {
-    out = {{batch, 5, 0}, {one, 7, 0}};
-    if (attempt < 2) out.push_back({one, longest, 0, false});
-    add_deciding(options, one, 0, kLongestWhole, out);
-    return out;
-  }
-  if (plan.capacity > 0) {
-    const int64_t room = plan.capacity;
-    if (room < 6) {
-      throw Error(Code::kUnsupported,
-                  fmt::format("onnx: the static cache holds {} positions; at least 6 are needed to "
-                              "prove its mask",
-                              room));
-    }
-    out = {{batch, 3, std::min<int64_t>(4, room - 4)}, {one, 2, std::min<int64_t>(9, room - 3)}};
-    if (attempt < 2) {
-      out.push_back({one, 6, 0, false});
-      out.push_back({one, 3, room - 3, false});
-    }
-    if (options.context_length >= 8 && options.context_length < room) {
-      out.push_back({one, 3, options.context_length - 3, false});  // decides
-    }
-    return out;
-  }
-  return growing_worlds(plan, options, longest, attempt);
 }
 
 namespace {

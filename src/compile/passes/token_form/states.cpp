@@ -156,6 +156,11 @@ void check_declared(const Walk& walk, const std::map<std::string, std::string>& 
   }
 }
 
+TokenCache cache_of(const Walk& walk, const CacheSide& side) {
+  const Base& base = walk.emit.bases[static_cast<size_t>(side.past)];
+  return {base.batch_axis, base.length_axis, side.place, side.fresh_factor / side.past_factor};
+}
+
 }  // namespace
 
 void check_states(Walk& walk) {
@@ -195,6 +200,8 @@ void check_states(Walk& walk) {
     out.past_value = walk.emit.bases[static_cast<size_t>(slot.v.past)].origin;
     out.present_key = returned(slot.k.past);
     out.present_value = returned(slot.v.past);
+    out.key = cache_of(walk, slot.k);
+    out.value = cache_of(walk, slot.v);
     walk.out.had_cache = true;
   }
 }

@@ -175,12 +175,26 @@ bool is_too_short(const ir::TensorModel& model, TokenFormOptions options,
   }
 }
 
+// In worlds of one new token, far ones too where the file's tables reach them.
+TokenForm convert_one_by_one(const ir::TensorModel& model, const TokenFormOptions& options,
+                             const tf::InputPlan& plan) {
+  std::vector<tf::World> worlds = tf::worlds_for(plan, model, options, tf::kWorldAttempts - 1);
+  try {
+    return convert(model, options, plan, worlds);
+  } catch (const InternalError&) {
+    throw;
+  } catch (const Error& error) {
+    if (error.code() != Code::kInvalidModel) throw;
+  }
+  std::erase_if(worlds, [](const tf::World& w) { return !w.layout; });
+  return convert(model, options, plan, std::move(worlds));
+}
+
 // A decoder whose cached branch was traced with one new token: right for one, while its other
 // branch shows what several mean. Both must say the same of everything else.
 TokenForm convert_branches(const ir::TensorModel& model, const TokenFormOptions& options,
                            const tf::InputPlan& plan) {
-  TokenForm one =
-      convert(model, options, plan, tf::worlds_for(plan, model, options, tf::kWorldAttempts - 1));
+  TokenForm one = convert_one_by_one(model, options, plan);
   tf::InputPlan whole_plan = plan;
   whole_plan.has_past = false;
   for (tf::InputPlan::Line& line : whole_plan.lines) {

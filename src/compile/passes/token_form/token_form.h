@@ -33,6 +33,14 @@ struct TokenFormOptions {
   std::function<void(uint64_t, uint64_t)> progress;
 };
 
+// How a cache of the file lies, for who fills it.
+struct TokenCache {
+  int64_t batch_axis = 0, length_axis = 0;
+  // Per KV head and element of it: place in a row, which is one position of one sequence.
+  std::vector<std::vector<int64_t>> place;
+  double factor = 1;  // the file caches what the plan does, times this
+};
+
 struct TokenSlot {
   std::vector<int64_t> layers;
   int64_t kv_heads = 0;
@@ -41,6 +49,7 @@ struct TokenSlot {
   int64_t window = 0;           // 0: all
   std::string position_scheme;  // "rope", "alibi", "none" (learned ones are added to the embedding)
   std::string past_key, past_value, present_key, present_value;  // names; empty without a cache
+  TokenCache key, value;                                         // where the file has one
 };
 
 // What was found of one attention.

@@ -16,9 +16,10 @@ namespace kvern::passes::token_form {
 // One K/V store: what an attention appends and reads, for those that read it too, and for the
 // outputs of the file that return it.
 struct CacheSide {
-  int32_t past = -1;       // base; -1: the file has no cache
-  Features fresh;          // of the rows that a new token appends, all KV heads in order
-  double past_factor = 1;  // attention reads the cached rows times this
+  int32_t past = -1;        // base; -1: the file has no cache
+  Features fresh;           // of the rows that a new token appends, all KV heads in order
+  double fresh_factor = 1;  // attention reads these times this …
+  double past_factor = 1;   // … and the cached rows times this
   // Per KV head and element: place in a row of the past (without batch and position).
   std::vector<std::vector<int64_t>> place;
   // Per layout world: symbols [kv head][token][dim] of the rows that join the cache.
