@@ -108,16 +108,35 @@ int64_t row_bytes(const passes::TokenForm& form) {
   return std::max<int64_t>(bytes, 1);
 }
 
+namespace {
+
+double scale_of(const passes::TokenForm& form, const passes::TokenSlot& slot) {
+  const double scale =
+      slot.layers.empty() ? 0 : std::abs(form.layers[static_cast<size_t>(slot.layers[0])].scale);
+  return scale > 0 ? scale : 1 / std::sqrt(static_cast<double>(slot.dim_k));
+}
+
+}  // namespace
+
 eval::KvState random_past(const passes::TokenForm& form, const eval::KvState& seen, int64_t rows,
-                          double sharpness, Random& random) {
+                          double spread, Random& random) {
   eval::KvState out;
   for (size_t i = 0; i < form.slots.size(); ++i) {
     const passes::TokenSlot& slot = form.slots[i];
     const auto id = static_cast<int64_t>(i);
-    out.k[id] = random_rows(rows, slot.kv_heads * slot.dim_k, sharpness * rms(seen.k, id), random);
+    const double query = rms(seen.k, id) * std::sqrt(static_cast<double>(slot.dim_k));
+    const double keys = spread / (query * scale_of(form, slot));
+    out.k[id] = random_rows(rows, slot.kv_heads * slot.dim_k, keys, random);
     out.v[id] = random_rows(rows, slot.kv_heads * slot.dim_v, rms(seen.v, id), random);
   }
   return out;
+}
+
+eval::KvState nudged(eval::KvState rows, Random& random) {
+  for (auto& [slot, keys] : rows.k) {
+    for (float& v : keys.f32) v *= static_cast<float>(1 + 2e-4 * random.normal());
+  }
+  return rows;
 }
 
 std::map<std::string, ir::Array> file_past(const ir::TensorModel& model,

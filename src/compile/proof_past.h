@@ -18,10 +18,13 @@ std::string why_no_random_past(const ir::TensorModel& model, const passes::Token
 // Bytes of one position's rows, in f32.
 int64_t row_bytes(const passes::TokenForm& form);
 
-// `rows` rows of every slot, as large as those of `seen` (which a run left behind), keys
-// `sharpness` times: the larger, the fewer rows an attention looks at. Exact in bf16.
+// `rows` rows of every slot, exact in bf16. Values are as large as those of `seen`, which a run
+// left behind; keys so that scores spread by about `spread` (standard deviation), if queries are as
+// large as the keys of `seen`: the wider, the fewer rows an attention looks at.
 eval::KvState random_past(const passes::TokenForm& form, const eval::KvState& seen, int64_t rows,
-                          double sharpness, Random& random);
+                          double spread, Random& random);
+// The same with keys moved by 2e-4 of themselves: about what angles far away lose in f32.
+eval::KvState nudged(eval::KvState rows, Random& random);
 
 // The same rows as the file's cache inputs hold them, for `world.past` rows and every sequence.
 std::map<std::string, ir::Array> file_past(const ir::TensorModel& model,

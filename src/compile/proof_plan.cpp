@@ -26,9 +26,8 @@ constexpr int64_t kLongRunOfSteps = 48;  // where each token is a step
 // Of runs behind random caches.
 constexpr int64_t kMostPast_bytes = int64_t{64} << 20;
 constexpr size_t kMostFarRuns = 5;
-// Of keys as large as a run leaves them, attention looks at all rows alike; of much larger ones, at
-// one or two.
-constexpr double kSharp = 16, kSoft = 2;
+// Spread of scores: e^1 looks at many rows alike, e^6 at one or two.
+constexpr double kSharp = 6, kSoft = 1;
 
 bool has_op(const ir::TensorGraph& graph, std::string_view op) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const ir::TensorNode& node) {
@@ -277,12 +276,12 @@ std::vector<ProofRun> far_runs(const ir::TensorModel& model, const passes::Token
     return out;
   }
   const bool exact = computes_in_f32(model);
-  const auto add = [&](int64_t total, double sharpness, std::vector<int64_t> steps) {
+  const auto add = [&](int64_t total, double spread, std::vector<int64_t> steps) {
     if (forms.one_token_steps) steps.assign(steps.size(), 1);
     ProofRun run{std::move(steps), forms.one};
     run.past = total - run.total();
     // Where scores are rounded, another row may be the largest.
-    run.sharpness = exact ? sharpness : kSoft;
+    run.spread = exact ? spread : kSoft;
     if (out.size() < kMostFarRuns) out.push_back(std::move(run));
   };
   const std::vector<int64_t> totals =

@@ -16,7 +16,7 @@ struct ProofRun {
   std::vector<int64_t> steps;  // tokens: the prompt, then what follows with a cache
   std::vector<int64_t> pads;   // per sequence: tokens on the left that are none
   int64_t past = 0;            // rows of random caches before them
-  double sharpness = 1;        // of their keys
+  double spread = 1;           // of the scores with their keys
   int64_t total() const;       // tokens, without that past
   int64_t batch() const { return static_cast<int64_t>(pads.size()); }
   bool is_padded() const;
