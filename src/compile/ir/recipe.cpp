@@ -141,13 +141,19 @@ Shape node_shape(const RecipeNode& node, const std::vector<Shape>& shapes,
     case RecipeOp::kDequantize:
       return dequantized_shape(node, shapes);
     case RecipeOp::kLiteral: {
-      // Inside a concat a literal is a vector; alone it takes the weight's own shape.
       const auto count = static_cast<int64_t>(node.values.size());
       want(count > 0, "recipe: a literal without values");
       return num_elements(literal_shape) == count ? literal_shape : Shape{count};
     }
   }
   throw Error(Code::kInvalidModel, "recipe: unknown operation");
+}
+
+// What a literal among the inputs of a concat holds of a weight of `shape`: some of its rows.
+Shape literal_rows(const RecipeNode& node, const Shape& shape) {
+  const auto count = static_cast<int64_t>(node.values.size());
+  if (shape.size() != 2 || shape[1] <= 0 || count % shape[1] != 0) return shape;
+  return {count / shape[1], shape[1]};
 }
 
 // Columns of block formats cannot be cut out, and nothing else needs them.
@@ -216,13 +222,22 @@ Shape recipe_shape(const Recipe& recipe, const std::vector<WeightSource>& source
   want(!recipe.nodes.empty(), "recipe: empty");
   std::vector<Shape> shapes;
   std::vector<int> uses(recipe.nodes.size(), 0);
+  std::vector<bool> joined(recipe.nodes.size(), false);
+  for (const RecipeNode& node : recipe.nodes) {
+    if (node.op != RecipeOp::kConcatRows) continue;
+    for (const int32_t input : node.inputs) {
+      if (input >= 0 && static_cast<size_t>(input) < joined.size()) joined[input] = true;
+    }
+  }
   for (size_t i = 0; i < recipe.nodes.size(); ++i) {
     for (const int32_t input : recipe.nodes[i].inputs) {
       want(input >= 0 && static_cast<size_t>(input) < i,
            "recipe: node {} reads node {}, which is not before it", i, input);
       ++uses[static_cast<size_t>(input)];
     }
-    shapes.push_back(node_shape(recipe.nodes[i], shapes, sources, literal_shape));
+    const RecipeNode& node = recipe.nodes[i];
+    shapes.push_back(node_shape(node, shapes, sources,
+                                joined[i] ? literal_rows(node, literal_shape) : literal_shape));
     if (recipe.nodes[i].op == RecipeOp::kTranspose) {
       want_float_source(recipe.nodes[static_cast<size_t>(recipe.nodes[i].inputs[0])], sources);
     }

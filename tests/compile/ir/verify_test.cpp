@@ -153,6 +153,15 @@ TEST(RecipeShape, FollowsAndRefuses) {
   EXPECT_THAT(recipe_refusal({{{.op = kLiteral}}}), HasSubstr("a literal without values"));
 }
 
+TEST(RecipeShape, LiteralsInAConcatAreRowsOfTheWeight) {
+  using enum RecipeOp;
+  const RecipeNode numbers{.op = kLiteral, .values = std::vector<double>(8, 0.5)};
+  const Recipe recipe{{{.source = 0}, numbers, {.op = kConcatRows, .inputs = {0, 1}}}};
+  EXPECT_EQ(recipe_shape(recipe, {{.name = "a", .shape = {3, 4}}}, {5, 4}), (Shape{5, 4}));
+  EXPECT_EQ(recipe_shape(recipe, {{.name = "a", .shape = {3}}}, {11}), (Shape{11}));
+  EXPECT_THROW(recipe_shape(recipe, {{.name = "a", .shape = {3, 3}}}, {5, 3}), Error);
+}
+
 TEST(Unpermute, UndoesTheInterleavingOfEachHead) {
   // 2 heads of 4 rows, interleaved (0, 2, 1, 3): rows 0 2 1 3 | 4 6 5 7 lie in the file.
   const int64_t file[] = {0, 2, 1, 3, 4, 6, 5, 7};
