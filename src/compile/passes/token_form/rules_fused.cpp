@@ -105,8 +105,8 @@ std::vector<ir::Array> mask_bias(Value& mask, const std::vector<Shape>& shapes) 
 }
 
 struct AttentionParts {
-  Value q, k, v;     // [batch, heads, tokens | keys, dim], K and V with their own heads
-  double scale = 0;  // 0: 1 / sqrt(dim)
+  Value q, k, v;                // [batch, heads, tokens | keys, dim], K and V with their own heads
+  std::optional<double> scale;  // else 1 / sqrt(dim)
   double softcap = 0;
   MaskRule rule;
   Value* mask = nullptr;
@@ -132,7 +132,11 @@ Value attend_parts(const RuleCall& call, AttentionParts parts) {
   if (scores.is_opaque()) return scores;
   Scores made = *scores.get<Scores>();
   const double dim = static_cast<double>(parts.q.shapes[0].back());
-  made.factor *= parts.scale > 0 ? parts.scale : 1 / std::sqrt(dim);
+  made.factor *= parts.scale.value_or(1 / std::sqrt(dim));
+  if (!(made.factor > 0)) {
+    return opaque(
+        call, fmt::format("its scale is {}; scores are scaled by a number above 0", made.factor));
+  }
   made.softcap = parts.softcap;
   if (parts.rule.causal || parts.rule.window > 0 || parts.rule.has_lengths) {
     add_bias(made, rule_bias(call.walk, scores.shapes, parts.rule));
@@ -200,6 +204,27 @@ std::string unlike_length(const RuleCall& call, size_t input, const char* name, 
   return "";
 }
 
+// What is wrong with a key_padding_mask of MultiHeadAttention: the number of keys of each sequence,
+// or a mask whose zeros hide; empty: nothing.
+std::string unlike_padding(const RuleCall& call, size_t input) {
+  Value& padding = call.in(input);
+  if (padding.known() == nullptr) return "its key_padding_mask depends on activations";
+  for (size_t world = 0; world < call.walk.worlds.size(); ++world) {
+    const Shape& shape = padding.shapes[world];
+    if (shape.size() == 1) {
+      if (shape[0] == call.walk.worlds[world].batch) continue;
+      return fmt::format(
+          "its key_padding_mask of {} holds where sequences begin and end; export "
+          "with one number of keys per sequence, or a mask of zeros and ones",
+          to_string(shape));
+    }
+    for (const int64_t visible : padding.known()->at(world).to_i64()) {
+      if (visible == 0) return "its key_padding_mask hides tokens that are no padding";
+    }
+  }
+  return padding.shapes[0].size() == 1 ? unlike_length(call, input, "key_padding_mask", 0) : "";
+}
+
 Values outputs(const RuleCall& call, std::vector<Value> made) {
   while (made.size() < call.node.outputs.size()) {
     made.push_back(opaque(call, "this output is not supported yet"));
@@ -225,7 +250,7 @@ Values rule_attention(const RuleCall& call) {
   parts.q = q;
   parts.k = k;
   parts.v = v;
-  parts.scale = node.f("scale", 0);
+  if (node.has("scale")) parts.scale = node.f("scale", 0);
   parts.softcap = node.f("softcap", 0);
   parts.rule.causal = node.i("is_causal", 0) != 0;
   const int64_t left = node.i("left_window_size", -1);
@@ -316,14 +341,15 @@ Values rule_group_query_attention(const RuleCall& call) {
   parts.q = q;
   parts.k = k;
   parts.v = v;
-  parts.scale = node.f("scale", 0);
+  if (node.f("scale", 0) != 0) parts.scale = node.f("scale", 0);
   parts.softcap = node.f("softcap", 0);
   parts.rule.causal = node.i("causal", 1) != 0;
   parts.rule.knows_past = call.has(3) && call.has(4);
   parts.rule.window = node.i("local_window_size", -1);
   if (call.has(11)) {
     Value& sinks = call.in(11);
-    if (sinks.known() == nullptr || num_elements(sinks.shapes[0]) != heads) {
+    if (sinks.known() == nullptr || !sinks.known()->uniform() ||
+        num_elements(sinks.shapes[0]) != heads) {
       return outputs(call, {opaque(call, "head_sink must hold one constant per head")});
     }
     parts.sinks = sinks.known()->at(0).to_f32();
@@ -373,19 +399,12 @@ Values rule_multi_head_attention(const RuleCall& call) {
   parts.q = q;
   parts.k = k;
   parts.v = v;
-  parts.scale = node.f("scale", 0);
+  if (node.f("scale", 0) != 0) parts.scale = node.f("scale", 0);
   parts.rule.causal = node.i("unidirectional", 0) != 0;
   parts.rule.knows_past = call.has(6);
   if (call.has(4)) {
-    Value& padding = call.in(4);
-    if (padding.known() == nullptr)
-      return outputs(call, {opaque(call, "its padding mask depends on activations")});
-    for (size_t world = 0; world < call.walk.worlds.size(); ++world) {
-      for (const int64_t v_mask : padding.known()->at(world).to_i64()) {
-        if (v_mask == 0)
-          return outputs(call,
-                         {opaque(call, "its key_padding_mask hides tokens that are no padding")});
-      }
+    if (const std::string why = unlike_padding(call, 4); !why.empty()) {
+      return outputs(call, {opaque(call, why)});
     }
   }
   if (call.has(5)) parts.mask = &call.in(5);

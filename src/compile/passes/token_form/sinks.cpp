@@ -19,6 +19,34 @@ std::vector<int64_t> kept_columns(const RuleCall& call, size_t world, const Shap
   return eval::run_tensor_node(call.node, inputs).at(0).to_i64();
 }
 
+// A sink per head: neither the position nor the length changes it, in long worlds either, of which
+// attention is read by its mask alone.
+bool is_one_per_head(Value& column) {
+  std::vector<float> heads;
+  size_t least = SIZE_MAX;
+  const auto leads = [](const Shape& shape) {
+    const int64_t rows = shape.size() < 2 ? 1 : shape[shape.size() - 2];
+    return static_cast<size_t>(rows > 0 ? num_elements(shape) / rows : 0);
+  };
+  for (size_t world = 0; world < column.shapes.size(); ++world) {
+    const size_t count = leads(column.shapes[world]);
+    if (count == 0) return false;
+    if (count >= least) continue;
+    least = count;
+    const std::vector<float> values = column.known()->at(world).to_f32();
+    heads.clear();
+    for (size_t i = 0; i < count; ++i) heads.push_back(values[i * values.size() / count]);
+  }
+  for (size_t world = 0; world < column.shapes.size(); ++world) {
+    const std::vector<float> values = column.known()->at(world).to_f32();
+    const size_t rows = values.size() / leads(column.shapes[world]);
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i] != heads[i / rows % least]) return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 std::optional<Value> join_sinks(const RuleCall& call) {
@@ -33,6 +61,11 @@ std::optional<Value> join_sinks(const RuleCall& call) {
   }
   for (const Shape& shape : column.shapes) {
     if (shape.empty() || shape.back() != 1) return std::nullopt;
+  }
+  if (!is_one_per_head(column)) {
+    return opaque(call,
+                  "its sinks depend on position, length or batch; attention has one constant sink "
+                  "per head");
   }
   Scores out = *scores;
   for (size_t world = 0; world < call.walk.num_layout; ++world) {
