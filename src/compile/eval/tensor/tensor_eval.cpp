@@ -25,6 +25,9 @@ std::string advice_for(const TensorNode& node) {
   if (node.domain.empty()) {
     return "export with opset 18 to 24, or make the op part of a model-local function";
   }
+  if (node.op == "MatMulBnb4") {
+    return "quantise into MatMulNBits instead of the 4 bits of bitsandbytes, or export the floats";
+  }
   if (node.domain == "com.microsoft") {
     return "export without ONNX Runtime's optimizer (optimization level 0), which writes this op";
   }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "compile/passes/token_form/combine.h"
 #include "kvern/error.h"
 
 namespace kvern::passes::token_form {
@@ -56,6 +57,7 @@ void constants_of(const Expr& f, std::vector<double>& out) {
   if (f.op == Expr::Op::kConst) out.push_back(f.value);
   if (f.a != nullptr) constants_of(*f.a, out);
   if (f.b != nullptr) constants_of(*f.b, out);
+  if (f.c != nullptr) constants_of(*f.c, out);
 }
 
 }  // namespace
@@ -80,7 +82,7 @@ ir::ValueId write_function(Walk& walk, const Expr& f, ir::ValueId x) {
     return walk.emit.add(ops::kSoftcap, {x}, ir::Attrs::of(by), "softcap");
   }
   const std::optional<std::string> program = map_text(f);
-  if (!program) throw Error(Code::kUnsupported, "onnx: an activation that Kvern has no op for");
+  if (!program) throw Error(Code::kUnsupported, fmt::format("onnx: {}", kNoMap));
   return walk.emit.add(ops::kMap, {x}, ir::Attrs::of(ir::MapAttrs{*program}), "map");
 }
 

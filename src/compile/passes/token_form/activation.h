@@ -8,8 +8,8 @@ namespace kvern::passes::token_form {
 // Writes f(x): as the op that has its values (silu, gelu, softcap, …), else as a `map`.
 ir::ValueId write_function(Walk& walk, const Expr& f, ir::ValueId x);
 
-// f as a program of `map` over x0; nothing where it has no words for it.
-std::optional<std::string> map_text(const Expr& f);
+// f as a program of `map` over x0, x1, …; nothing where it has no words for it.
+std::optional<std::string> map_text(const Expr& f, int num_inputs = 1);
 
 enum class VectorOp : uint8_t { kAdd, kMul };
 // x [tokens, n] and a vector [n].

@@ -224,7 +224,10 @@ class Reader {
     }
     if (row.base != out_.q_base || row.rotary_dim != out_.rotary_dim ||
         row.interleaved != out_.interleaved || !near(row.factor, q_factor_)) {
-      refuse("its heads are made in different ways");
+      refuse(row.base != out_.q_base
+                 ? "its query heads come out of different nodes (each of a norm of its own, say), "
+                   "which is not supported yet"
+                 : "its query heads are not rotated or scaled alike, which is not supported yet");
     }
     note_angles(position_of(world, row.token), row);
   }
@@ -261,7 +264,10 @@ class Reader {
       if (head->base != side.fresh.base || head->rotary != first.rotary ||
           head->interleaved != first.interleaved || !near(head->factor, first.factor) ||
           static_cast<int64_t>(head->features.size()) != side.dim) {
-        refuse(fmt::format("its {} heads are made in different ways", what));
+        refuse(fmt::format("its {} heads {}, which is not supported yet", what,
+                           head->base != side.fresh.base
+                               ? "come out of different nodes (each of a norm of its own, say)"
+                               : "are not of one size, rotated and scaled alike"));
       }
       side.fresh.index.insert(side.fresh.index.end(), head->features.begin(), head->features.end());
       side.place.push_back(head->place);

@@ -164,10 +164,11 @@ ValueId Emitter::literal(const std::string& hint, Shape shape, std::vector<doubl
   return graph.add1(ops::kWeight, {}, Attrs::of(ir::WeightAttrs{name, shape}), name);
 }
 
-int32_t Emitter::source_index(const Provenance& from) {
+int32_t Emitter::source_index(const Provenance& from, size_t rank) {
   const ir::ArrayOrigin& origin = *from.source.origin();
-  const std::string key = fmt::format("{}@{}:{}{}", origin.name, origin.file, origin.offset,
-                                      to_string(from.source.shape()));
+  const Shape shape = squeezed(from.source.shape(), rank);
+  const std::string key =
+      fmt::format("{}@{}:{}{}", origin.name, origin.file, origin.offset, to_string(shape));
   const auto found = sources_.find(key);
   if (found != sources_.end()) return found->second;
   ir::WeightSource source;
@@ -176,8 +177,7 @@ int32_t Emitter::source_index(const Provenance& from) {
   source.offset = origin.offset;
   source.bytes = from.source.bytes().size();
   source.type = *float_source(from.source.type());
-  // Turned or not, what counts of a matrix are two dims, of a vector one.
-  source.shape = squeezed(from.source.shape(), squeezed(from.shape, 1).size() > 1 ? 2 : 1);
+  source.shape = shape;
   const auto index = static_cast<int32_t>(graph.sources.size());
   graph.sources.push_back(std::move(source));
   sources_.emplace(key, index);
@@ -185,8 +185,9 @@ int32_t Emitter::source_index(const Provenance& from) {
 }
 
 ValueId Emitter::weight(const Provenance& from, const Rows& rows, const std::string& hint,
-                        double offset) {
-  const Shape whole = squeezed(from.shape, from.shape.size() > 1 && from.shape[0] != 1 ? 2 : 1);
+                        double offset, bool matrix) {
+  const bool has_rows = from.shape.size() > 1 && from.shape[0] != 1;
+  const Shape whole = squeezed(from.shape, matrix || has_rows ? 2 : 1);
   Shape shape = whole;
   if (rows.count >= 0) shape[0] = rows.outer > 0 ? rows.outer * rows.count : rows.count;
   const bool in_file =
@@ -217,7 +218,8 @@ ValueId Emitter::weight(const Provenance& from, const Rows& rows, const std::str
     }
     return literal(hint, shape, std::move(values));
   }
-  const int32_t source = source_index(from);
+  // Turned or not, what counts of a matrix are two dims, of a vector one.
+  const int32_t source = source_index(from, matrix || squeezed(from.shape, 1).size() > 1 ? 2 : 1);
   const std::string key = fmt::format("{}/{}/{}/{}/{}/{}/{}", source, from.transposed, rows.first,
                                       rows.count, rows.outer, offset, shape.size());
   const auto found = weights_.find(key);
@@ -273,7 +275,7 @@ ValueId Emitter::quantised_weight(const Provenance& from, const Rows& rows, cons
 ValueId Emitter::write_linear(const Base& base, const Rows& rows, const std::string& hint) {
   const LinearBase linear = *base.linear;
   const ValueId x = value_of(linear.x);
-  std::vector<ValueId> inputs = {x, weight(*linear.weight, rows, hint + ".weight")};
+  std::vector<ValueId> inputs = {x, weight(*linear.weight, rows, hint + ".weight", 0, true)};
   if (linear.bias != nullptr) inputs.push_back(weight(*linear.bias, rows, hint + ".bias"));
   return graph.add(ops::kLinear, std::move(inputs), ops::kLinear.default_attrs(), hint,
                    source_name(base.origin))[0];

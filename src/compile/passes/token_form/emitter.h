@@ -98,11 +98,12 @@ class Emitter {
     int64_t outer = 0;
     friend auto operator<=>(const Rows&, const Rows&) = default;
   };
+  // Dims of 1 say nothing of it, unless it is a `matrix`.
   ir::ValueId weight(const Provenance& from, const Rows& rows, const std::string& hint,
-                     double offset = 0);
+                     double offset = 0, bool matrix = false);
 
  private:
-  int32_t source_index(const Provenance& from);
+  int32_t source_index(const Provenance& from, size_t rank);
   // Codes with scales: true where the plan can take them from the file as they are.
   static bool stays_quantised(const Provenance& from);
   ir::Recipe quantised_recipe(const Provenance& from);

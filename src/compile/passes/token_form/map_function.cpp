@@ -1,4 +1,6 @@
-// Functions of one number as programs of `map`.
+// Functions of numbers as programs of `map`.
+#include <algorithm>
+
 #include "compile/passes/token_form/activation.h"
 #include "tensor/map_program.h"
 
@@ -15,7 +17,8 @@ std::optional<MapOp> map_op(Op op) {
       {Op::kExp, MapOp::kExp},     {Op::kLog, MapOp::kLog},         {Op::kTanh, MapOp::kTanh},
       {Op::kErf, MapOp::kErf},     {Op::kSigmoid, MapOp::kSigmoid}, {Op::kAbs, MapOp::kAbs},
       {Op::kRecip, MapOp::kRecip}, {Op::kRound, MapOp::kRound},     {Op::kFloor, MapOp::kFloor},
-      {Op::kSin, MapOp::kSin},     {Op::kCos, MapOp::kCos},
+      {Op::kSin, MapOp::kSin},     {Op::kCos, MapOp::kCos},         {Op::kCeil, MapOp::kCeil},
+      {Op::kLess, MapOp::kLess},   {Op::kEqual, MapOp::kEqual},     {Op::kWhere, MapOp::kWhere},
   };
   for (const auto& [from, to] : kOps) {
     if (from == op) return to;
@@ -23,39 +26,55 @@ std::optional<MapOp> map_op(Op op) {
   return std::nullopt;
 }
 
-bool write(const Expr& f, MapProgram& out) {
-  if (out.size() > kMaxMapSteps) return false;
-  if (f.op == Op::kX) {
-    out.push_back({MapOp::kInput, 0, 0});
+// Writes programs; what lies on the stack already is copied instead of computed again.
+class Writer {
+ public:
+  bool write(const Expr& f) {
+    if (program_.size() > kMaxMapSteps) return false;
+    if (f.op == Op::kX) return push({MapOp::kInput, static_cast<int32_t>(f.value), 0}, f);
+    if (f.op == Op::kConst) return push({MapOp::kConstant, 0, f.value}, f);
+    const auto same = std::find(stack_.rbegin(), stack_.rend(), &f);
+    if (same != stack_.rend()) return copy(static_cast<int32_t>(same - stack_.rbegin()), f);
+    const size_t below = stack_.size();
+    if (f.a == nullptr || !write(*f.a)) return false;
+    if (f.op == Op::kRelu) {
+      program_.push_back({MapOp::kConstant, 0, 0.0});
+      program_.push_back({MapOp::kMax, 0, 0});
+    } else {
+      if (f.b != nullptr && f.b == f.a) {
+        copy(0, *f.b);
+      } else if (f.b != nullptr && !write(*f.b)) {
+        return false;
+      }
+      if (f.c != nullptr && !write(*f.c)) return false;
+      const std::optional<MapOp> op = map_op(f.op);
+      if (!op) return false;
+      program_.push_back({*op, 0, 0});
+    }
+    stack_.resize(below);
+    stack_.push_back(&f);
     return true;
   }
-  if (f.op == Op::kConst) {
-    out.push_back({MapOp::kConstant, 0, f.value});
+  const MapProgram& program() const { return program_; }
+
+ private:
+  bool push(const MapStep& step, const Expr& f) {
+    program_.push_back(step);
+    stack_.push_back(&f);
     return true;
   }
-  if (f.a == nullptr || !write(*f.a, out)) return false;
-  if (f.op == Op::kRelu) {
-    out.push_back({MapOp::kConstant, 0, 0.0});
-    out.push_back({MapOp::kMax, 0, 0});
-    return true;
-  }
-  if (f.b != nullptr && f.b == f.a) {
-    out.push_back({MapOp::kCopy, 0, 0});
-  } else if (f.b != nullptr && !write(*f.b, out)) {
-    return false;
-  }
-  const std::optional<MapOp> op = map_op(f.op);
-  if (!op) return false;
-  out.push_back({*op, 0, 0});
-  return true;
-}
+  bool copy(int32_t below, const Expr& f) { return push({MapOp::kCopy, below, 0}, f); }
+
+  MapProgram program_;
+  std::vector<const Expr*> stack_;
+};
 
 }  // namespace
 
-std::optional<std::string> map_text(const Expr& f) {
-  MapProgram program;
-  if (!write(f, program) || !map_problem(program, 1).empty()) return std::nullopt;
-  return to_text(program);
+std::optional<std::string> map_text(const Expr& f, int num_inputs) {
+  Writer writer;
+  if (!writer.write(f) || !map_problem(writer.program(), num_inputs).empty()) return std::nullopt;
+  return to_text(writer.program());
 }
 
 }  // namespace kvern::passes::token_form

@@ -6,11 +6,16 @@
 
 #include "base/check.h"
 #include "compile/passes/token_form/activation.h"
+#include "compile/passes/token_form/reduce.h"
 #include "compile/passes/token_form/walk.h"
 #include "kvern/error.h"
 
 namespace kvern::passes::token_form {
 namespace {
+
+constexpr const char* kMixesTokens =
+    "its rows are made of several tokens, and a batch of several sequences must be able to compute "
+    "every token alone: it cannot be converted";
 
 void refuse(std::string* why, std::string text) {
   if (why != nullptr) *why = std::move(text);
@@ -39,13 +44,16 @@ bool single(const Walk& walk, const Symbol& s, std::string* why) {
     refuse(why, adds_tokens(walk, s)
                     ? "elements of two tokens are added there, so that tokens cannot be computed "
                       "alone"
-                    : "elements are sums of two features there (a rotation that does not end in "
-                      "an attention)");
+                    : "its input is sums of two features, as a rotation (RoPE) makes them; what "
+                      "comes between a rotation and its attention, a norm of q or k say, is not "
+                      "supported yet");
     return false;
   }
   const Base& base = walk.emit.bases[static_cast<size_t>(s.base[0])];
   if (base.kind == Base::Kind::kPast) {
-    refuse(why, fmt::format("it computes on the cached rows of '{}'", past_name(walk, base)));
+    refuse(why, fmt::format("it computes on the cached rows of '{}' before an attention reads "
+                            "them, which is not supported yet",
+                            past_name(walk, base)));
     return false;
   }
   return true;
@@ -86,8 +94,8 @@ std::optional<RowSet> rows_of(const Walk& walk, const View& view, std::string* w
             static_cast<int32_t>(walk.emit.bases[static_cast<size_t>(s.base[0])].width);
         if (i == 0) token = s.index[0] / width;
         if (s.base[0] != row.base || s.index[0] / width != token) {
-          refuse(why, s.base[0] != row.base ? "a row is made of several values there"
-                                            : "a row mixes tokens there");
+          refuse(why,
+                 s.base[0] != row.base ? "a row is made of several values there" : kMixesTokens);
           return std::nullopt;
         }
         row.index.push_back(s.index[0] % width);
@@ -225,9 +233,21 @@ std::shared_ptr<const View> as_view(Walk& walk, Value& value, std::string* why) 
     value.detail = made.detail;
     return value.view();
   }
-  if (value.get<Stat>() != nullptr || value.get<Centered>() != nullptr) {
-    refuse(why, "it uses a mean over features outside of a norm that is known");
-  } else if (value.get<Scores>() != nullptr) {
+  const Stat* stat = value.get<Stat>();
+  const Centered* centered = value.get<Centered>();
+  if (stat != nullptr || centered != nullptr) {
+    const auto shapes = std::span<const Shape>(value.shapes).first(walk.num_layout);
+    std::string problem;
+    auto view = stat != nullptr ? view_of_stat(walk, *stat, shapes, &problem)
+                                : view_of_centered(walk, *centered, shapes, &problem);
+    if (view == nullptr) {
+      refuse(why, std::move(problem));
+      return nullptr;
+    }
+    value.detail = std::move(view);
+    return value.view();
+  }
+  if (value.get<Scores>() != nullptr) {
     refuse(why, "it uses attention scores outside of softmax and the product with V");
   } else {
     refuse(why, "it is a constant");

@@ -27,6 +27,11 @@ Values rule_matmul_integer(const RuleCall& call);
 Values rule_matmul_integer_to_float(const RuleCall& call);
 Values rule_dynamic_quantize_matmul(const RuleCall& call);
 Values rule_qlinear_matmul(const RuleCall& call);
+// Functions of single elements, comparisons and choices by activations.
+Values rule_function(const RuleCall& call);
+// Sums, means, … over features, where no norm or attention has a use for them.
+Values rule_reduce(const RuleCall& call);
+Values rule_softmax_of_features(const RuleCall& call);
 Values rule_reduce_mean(const RuleCall& call);
 Values rule_norm(const RuleCall& call);
 Values rule_skip_norm(const RuleCall& call);

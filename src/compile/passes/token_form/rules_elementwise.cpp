@@ -6,6 +6,7 @@
 #include "compile/ir/ops.h"
 #include "compile/passes/token_form/activation.h"
 #include "compile/passes/token_form/attention.h"
+#include "compile/passes/token_form/combine.h"
 #include "compile/passes/token_form/provenance.h"
 #include "compile/passes/token_form/rotation.h"
 #include "compile/passes/token_form/rules.h"
@@ -18,9 +19,10 @@ using Op = Expr::Op;
 
 std::optional<Op> unary_op(std::string_view name) {
   constexpr std::pair<std::string_view, Op> kOps[] = {
-      {"Neg", Op::kNeg},          {"Sqrt", Op::kSqrt},       {"Exp", Op::kExp}, {"Log", Op::kLog},
-      {"Tanh", Op::kTanh},        {"Sigmoid", Op::kSigmoid}, {"Erf", Op::kErf}, {"Abs", Op::kAbs},
-      {"Reciprocal", Op::kRecip}, {"Relu", Op::kRelu},       {"Sin", Op::kSin}, {"Cos", Op::kCos},
+      {"Neg", Op::kNeg},   {"Sqrt", Op::kSqrt},        {"Exp", Op::kExp},
+      {"Tanh", Op::kTanh}, {"Sigmoid", Op::kSigmoid},  {"Erf", Op::kErf},
+      {"Relu", Op::kRelu}, {"Reciprocal", Op::kRecip}, {"Sin", Op::kSin},
+      {"Cos", Op::kCos},
   };
   for (const auto& [op, value] : kOps) {
     if (op == name) return value;
@@ -37,31 +39,6 @@ std::optional<Op> binary_op(std::string_view name) {
     if (op == name) return value;
   }
   return std::nullopt;
-}
-
-// A value as a function of a view; x itself is one.
-struct OfView {
-  std::shared_ptr<const View> x;
-  ExprPtr f;
-};
-std::optional<OfView> of_view(const Value& value) {
-  if (const Func* func = value.get<Func>()) return OfView{func->x, func->f};
-  const auto view = value.view();
-  if (view == nullptr) return std::nullopt;
-  if (view->root == nullptr) return OfView{view, expr_x()};
-  return OfView{view->root, expr(Op::kMul, expr_x(), expr_const(view->factor))};
-}
-
-Value func_value(const Value& like, std::vector<Shape> shapes, std::shared_ptr<const View> x,
-                 ExprPtr f) {
-  Value out;
-  out.type = like.type;
-  out.shapes = std::move(shapes);
-  auto made = std::make_shared<Func>();
-  made->x = std::move(x);
-  made->f = std::move(f);
-  out.detail = std::shared_ptr<const Func>(std::move(made));
-  return out;
 }
 
 // A view times numbers, one per element; `factors` broadcasts in every layout world.
@@ -182,9 +159,11 @@ Value add_positions(const RuleCall& call, Value& x, Value& rows, std::vector<Sha
       const int64_t position = w.past + static_cast<int64_t>(i) % w.tokens;
       if (!offset) offset = at[i] - position;
       if (at[i] - position != *offset || *offset < 0) {
-        return opaque(call, fmt::format("row {} of its table goes to position {}: rows do not "
-                                        "follow positions",
-                                        at[i], position));
+        const bool anew = w.past > 0 && at[i] == static_cast<int64_t>(i) % w.tokens;
+        return opaque(
+            call, fmt::format("row {} of its table goes to the token at position {}: its rows do "
+                              "not follow the positions of tokens{}",
+                              at[i], position, anew ? ", but begin anew behind a past" : ""));
       }
     }
   }
@@ -215,47 +194,58 @@ Value add_positions(const RuleCall& call, Value& x, Value& rows, std::vector<Sha
   return write_binary(call, x, other, ops::kAdd, "embed.placed", std::move(shapes));
 }
 
+// x op c, or c op x.
+Value combine_sides(const RuleCall& call, Op op, Value& a, Value& b, std::vector<Shape> shapes) {
+  Value* values[] = {&a, &b};
+  const Value& like = a.known() == nullptr ? a : b;
+  return combine(call, expr(op, expr_x(0), expr_x(1)), values, like.type, std::move(shapes));
+}
+
+Value with_number(const RuleCall& call, Op op, Value& x, Value& c, double number, bool x_first,
+                  std::vector<Shape> shapes) {
+  if (x.view() != nullptr && op == Op::kMul) return scaled(call, x, number, std::move(shapes));
+  if (x.view() != nullptr && op == Op::kDiv && x_first) {
+    return scaled(call, x, 1.0 / number, std::move(shapes));
+  }
+  if ((op == Op::kAdd || op == Op::kSub) && number == 0 && x_first && shapes == x.shapes) return x;
+  if (op == Op::kPow && x_first && number == 2) {
+    return combine_sides(call, Op::kMul, x, x, std::move(shapes));
+  }
+  return x_first ? combine_sides(call, op, x, c, std::move(shapes))
+                 : combine_sides(call, op, c, x, std::move(shapes));
+}
+
 Value known_side(const RuleCall& call, Op op, Value& x, Value& c, bool x_first,
                  std::vector<Shape> shapes) {
-  const std::optional<double> number = scalar_of(c);
-  const std::optional<OfView> of = of_view(x);
-  if (!of) return opaque(call, "it uses a mean over features in a way that is no norm");
+  std::string why;
+  if (!of_view(call.walk, x, &why)) return opaque(call, why);
   if (op == Op::kMul) {
     if (std::optional<Value> made = scale_codes(call, x, c, shapes)) return std::move(*made);
   }
-  if (number) {
-    if (x.view() != nullptr && op == Op::kMul) return scaled(call, x, *number, std::move(shapes));
-    if (x.view() != nullptr && op == Op::kDiv && x_first) {
-      return scaled(call, x, 1.0 / *number, std::move(shapes));
-    }
-    if ((op == Op::kAdd || op == Op::kSub) && *number == 0 && x_first && shapes == x.shapes)
-      return x;
-    if (shapes != x.shapes) return opaque(call, "it changes the rank of a function of activations");
-    const ExprPtr k = expr_const(*number);
-    if (op == Op::kPow && x_first && *number == 2) {
-      return func_value(x, std::move(shapes), of->x, expr(Op::kMul, of->f, of->f));
-    }
-    return func_value(x, std::move(shapes), of->x,
-                      x_first ? expr(op, of->f, k) : expr(op, k, of->f));
+  if (const std::optional<double> number = scalar_of(c)) {
+    return with_number(call, op, x, c, *number, x_first, std::move(shapes));
   }
   if (op == Op::kMul || (op == Op::kDiv && x_first)) {
     if (op == Op::kMul && is_feature_vector(c)) {
       return with_vector(call, x, c, true, std::move(shapes));
     }
-    std::string why;
     const auto view = as_view(call.walk, x, &why);
     if (view == nullptr) return opaque(call, why);
     check_far_angles(call, c);
     return times(call, *view, c, op == Op::kDiv, x, std::move(shapes));
   }
-  if (op == Op::kAdd || (op == Op::kSub && x_first)) {
-    if (shapes == x.shapes && is_zero(c, call.walk)) return x;
-    if (op == Op::kAdd && is_feature_vector(c)) {
-      return with_vector(call, x, c, false, std::move(shapes));
-    }
-    if (op == Op::kAdd) return add_positions(call, x, c, std::move(shapes));
+  if ((op == Op::kAdd || (op == Op::kSub && x_first)) && shapes == x.shapes &&
+      is_zero(c, call.walk)) {
+    return x;
   }
-  return opaque(call, "it combines activations with a constant in a way that Kvern does not know");
+  if (op == Op::kAdd && is_feature_vector(c)) {
+    return with_vector(call, x, c, false, std::move(shapes));
+  }
+  if (op == Op::kAdd && !c.known()->uniform() && !rows_alike(call.walk, c)) {
+    return add_positions(call, x, c, std::move(shapes));
+  }
+  return x_first ? combine_sides(call, op, x, c, std::move(shapes))
+                 : combine_sides(call, op, c, x, std::move(shapes));
 }
 
 Value stat_value(const Value& like, Stat stat) {
@@ -265,9 +255,10 @@ Value stat_value(const Value& like, Stat stat) {
 }
 
 ScaledView scaled_view(const Value& value) {
-  const std::optional<OfView> of = of_view(value);
-  if (!of) return {};
-  return scaled_view_of(of->x, *of->f);
+  if (const Func* func = value.get<Func>()) return scaled_view_of(func->x, *func->f);
+  const auto view = value.view();
+  if (view == nullptr) return {};
+  return view->root == nullptr ? ScaledView{view, 1} : ScaledView{view->root, view->factor};
 }
 
 // x / sqrt(mean square + eps), (x - mean) / sqrt(variance + eps) and their parts.
@@ -359,18 +350,18 @@ Values rule_unary(const RuleCall& call) {
     Stat out = *stat;
     if (call.node.op == "Sqrt" && stat->form == Stat::Form::kRaw) {
       out.form = Stat::Form::kRoot;
-    } else if (call.node.op == "Reciprocal" && stat->form == Stat::Form::kRoot) {
-      out.form = Stat::Form::kInverseRoot;
-    } else {
-      return {opaque(call, "it uses a mean over features in a way that is no norm")};
+      return {stat_value(x, out)};
     }
-    return {stat_value(x, out)};
+    if (call.node.op == "Reciprocal" && stat->form == Stat::Form::kRoot) {
+      out.form = Stat::Form::kInverseRoot;
+      return {stat_value(x, out)};
+    }
   }
   const std::optional<Op> op = unary_op(call.node.op);
-  const std::optional<OfView> of = of_view(x);
-  if (!op || !of) return {opaque(call, "it is applied to what is no activation")};
+  if (!op) return rule_function(call);
   if (*op == Op::kNeg && x.view() != nullptr) return {scaled(call, x, -1.0, x.shapes)};
-  return {func_value(x, x.shapes, of->x, expr(*op, of->f))};
+  Value* values[] = {&x};
+  return {combine(call, expr(*op, expr_x()), values, x.type, x.shapes)};
 }
 
 Value add_values(const RuleCall& call, Value& a, Value& b) {
@@ -379,7 +370,13 @@ Value add_values(const RuleCall& call, Value& a, Value& b) {
 
 Values rule_binary(const RuleCall& call) {
   if (call.inputs.size() == 1) return {call.in(0)};
-  if (call.inputs.size() != 2) return {opaque(call, "it combines more than two values")};
+  if (call.inputs.size() > 2) {  // Sum, Max, Min
+    Value sum = call.in(0);
+    for (size_t i = 1; i < call.inputs.size(); ++i) {
+      sum = run_op(call, call.node.op.c_str(), call.node.opset, {sum, call.in(i)});
+    }
+    return {std::move(sum)};
+  }
   Value& a = call.in(0);
   Value& b = call.in(1);
   const std::optional<Op> op = binary_op(call.node.op);
@@ -392,13 +389,14 @@ Values rule_binary(const RuleCall& call) {
   if (std::optional<Value> made = stat_binary(call, *op, a, b, shapes)) return {std::move(*made)};
   if (b.known() != nullptr) return {known_side(call, *op, a, b, true, std::move(shapes))};
   if (a.known() != nullptr) return {known_side(call, *op, b, a, false, std::move(shapes))};
-  const std::optional<OfView> fa = of_view(a), fb = of_view(b);
-  if (!fa || !fb) return {opaque(call, "it uses a mean over features in a way that is no norm")};
+  std::string why;
+  const std::optional<OfView> fa = of_view(call.walk, a, &why);
+  const std::optional<OfView> fb = fa ? of_view(call.walk, b, &why) : std::nullopt;
+  if (!fb) return {opaque(call, why)};
   const bool linear =
       a.view() != nullptr && b.view() != nullptr && (*op == Op::kAdd || *op == Op::kSub);
   if (fa->x == fb->x && !linear && a.shapes == b.shapes) {
-    const bool same = scaled_view(a) == scaled_view(b) && scaled_view(a).x != nullptr;
-    return {func_value(a, std::move(shapes), fa->x, expr(*op, fa->f, same ? fa->f : fb->f))};
+    return {combine_sides(call, *op, a, b, std::move(shapes))};
   }
   if (linear) {
     const double sign = *op == Op::kSub ? -1.0 : 1.0;
@@ -406,38 +404,40 @@ Values rule_binary(const RuleCall& call) {
       return {view_value(a.type, std::move(shapes), std::move(*terms))};
     }
   }
+  if (a.shapes != b.shapes) return {combine_sides(call, *op, a, b, std::move(shapes))};
   if (*op == Op::kAdd) return {write_binary(call, a, b, ops::kAdd, "add", std::move(shapes))};
   if (*op == Op::kMul) return {write_binary(call, a, b, ops::kMul, "mul", std::move(shapes))};
   if (*op == Op::kSub && b.view() != nullptr) {
     Value negated = scaled(call, b, -1.0, b.shapes);
     return {write_binary(call, a, negated, ops::kAdd, "sub", std::move(shapes))};
   }
-  return {opaque(call, "it combines two activations otherwise than by +, - and *")};
+  return {combine_sides(call, *op, a, b, std::move(shapes))};
 }
 
 Values rule_clip(const RuleCall& call) {
   Value& x = call.in(0);
   if (x.get<Scores>() != nullptr) return {opaque(call, "it clips attention scores")};
-  const std::optional<OfView> of = of_view(x);
-  if (!of) return {opaque(call, "it clips what is no activation")};
-  ExprPtr f = of->f;
   const auto bound = [&](size_t input, const char* attr) -> std::optional<double> {
     if (call.has(input)) return scalar_of(call.in(input));
     if (call.node.has(attr)) return call.node.f(attr, 0);
     return std::nullopt;
   };
-  if (const auto low = bound(1, "min")) f = expr(Op::kMax, f, expr_const(*low));
-  if (const auto high = bound(2, "max")) f = expr(Op::kMin, f, expr_const(*high));
-  return {func_value(x, x.shapes, of->x, f)};
+  const auto low = bound(1, "min"), high = bound(2, "max");
+  if ((call.has(1) && !low) || (call.has(2) && !high)) {
+    return {opaque(call, "its bounds depend on activations or on lengths")};
+  }
+  ExprPtr f = expr_x();
+  if (low && std::isfinite(*low)) f = expr(Op::kMax, f, expr_const(*low));
+  if (high && std::isfinite(*high)) f = expr(Op::kMin, f, expr_const(*high));
+  Value* values[] = {&x};
+  return {combine(call, f, values, x.type, x.shapes)};
 }
 
 Values rule_gelu(const RuleCall& call) {
   Value x = call.in(0);
   if (call.has(1)) x = add_values(call, x, call.in(1));  // FastGelu's and BiasGelu's bias
   if (x.is_opaque()) return {std::move(x)};
-  const std::optional<OfView> of = of_view(x);
-  if (!of) return {opaque(call, "it is applied to what is no activation")};
-  const ExprPtr& v = of->f;
+  const ExprPtr v = expr_x();
   const auto k = [](double value) { return expr_const(value); };
   ExprPtr f;
   const std::string& op = call.node.op;
@@ -453,7 +453,8 @@ Values rule_gelu(const RuleCall& call) {
     const ExprPtr inner = expr(Op::kMul, v, k(1 / std::sqrt(2.0)));
     f = expr(Op::kMul, expr(Op::kMul, k(0.5), v), expr(Op::kAdd, k(1), expr(Op::kErf, inner)));
   }
-  return {func_value(x, x.shapes, of->x, f)};
+  Value* values[] = {&x};
+  return {combine(call, f, values, x.type, x.shapes)};
 }
 
 }  // namespace kvern::passes::token_form

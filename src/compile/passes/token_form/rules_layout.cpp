@@ -120,7 +120,12 @@ Values rule_same(const RuleCall& call) {
     const auto to = static_cast<ir::ElementType>(call.node.i("to", 0));
     const bool to_int = !ir::is_float(to);
     const bool from_int = !ir::is_float(out.type);
-    if (to_int != from_int) return {opaque(call, "it turns activations into integers or back")};
+    const bool is_truth = out.type == ir::ElementType::kBool && !to_int;  // 0 or 1, as it is
+    if (to_int != from_int && !is_truth) {
+      return {opaque(call,
+                     "it turns activations into integers or back, as models do that choose by "
+                     "them: not supported")};
+    }
     out.type = to;
   }
   Values all = {std::move(out)};
@@ -203,7 +208,7 @@ Values rule_where(const RuleCall& call) {
     Value out = call.in(2);
     return {std::move(out)};
   }
-  if (condition.known() == nullptr) return {opaque(call, "it chooses by activations")};
+  if (condition.known() == nullptr) return rule_function(call);
   std::vector<Shape> shapes = inferred(call)[0].shapes;
   // The same side everywhere: the other one is for padding.
   bool all = true, none = true;

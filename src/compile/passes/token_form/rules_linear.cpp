@@ -24,6 +24,18 @@ bool is_matrix(const Value& value) {
   return shape.size() >= 2;
 }
 
+// The input of the file whose rows they are; empty for activations.
+std::string past_of(const Walk& walk, const View& x) {
+  for (const ir::Array& array : x.elements) {
+    for (const Symbol& s : symbols(array)) {
+      if (s.base[0] < 0) continue;
+      const Base& base = walk.emit.bases[static_cast<size_t>(s.base[0])];
+      if (base.kind == Base::Kind::kPast) return walk.model.graph.name_of(base.past_input);
+    }
+  }
+  return "";
+}
+
 Value weigh(const RuleCall& call, Value& x, Value& weight, bool transposed,
             std::vector<Shape> shapes) {
   const auto from = provenance_of(weight);
@@ -45,6 +57,13 @@ Value make_linear(const RuleCall& call, const View& x, std::shared_ptr<const Pro
   Walk& walk = call.walk;
   std::string why;
   const std::optional<RowSet> rows = rows_of(walk, x, &why);
+  if (const std::string past = rows ? "" : past_of(walk, x); !past.empty()) {
+    return opaque(call, fmt::format("it multiplies the rows of '{}' by a weight: attention to "
+                                    "another model's states (cross attention), or latent "
+                                    "attention, whose cache is expanded by weights when it is "
+                                    "read; neither is supported yet",
+                                    past));
+  }
   if (!rows) return opaque(call, why);
   if (rows->heads.size() != 1) {
     const Features& first = rows->heads[0];

@@ -6,34 +6,13 @@
 #include "compile/eval/tensor/contrib_defaults.h"
 #include "compile/passes/token_form/activation.h"
 #include "compile/passes/token_form/attention.h"
+#include "compile/passes/token_form/combine.h"
 #include "compile/passes/token_form/provenance.h"
+#include "compile/passes/token_form/reduce.h"
 #include "compile/passes/token_form/rules.h"
 
 namespace kvern::passes::token_form {
 namespace {
-
-// Elements of `rows` in the order of the tensor, heads one after another in the new base.
-std::vector<ir::Array> head_elements(const Walk& walk, const RowSet& rows,
-                                     const std::vector<Shape>& shapes, int64_t dim, int32_t base) {
-  const auto heads = static_cast<int64_t>(rows.heads.size());
-  std::vector<ir::Array> out;
-  for (size_t world = 0; world < walk.num_layout; ++world) {
-    ir::Array array(ir::ElementType::kSymbol, shapes[world]);
-    const std::span<Symbol> to = array.mutable_as<Symbol>();
-    for (size_t row = 0; row < rows.token[world].size(); ++row) {
-      const int64_t first = (rows.token[world][row] * heads + rows.head[world][row]) * dim;
-      for (int64_t d = 0; d < dim; ++d) {
-        Symbol s;
-        s.base[0] = base;
-        s.index[0] = static_cast<int32_t>(first + d);
-        s.factor[0] = 1;
-        to[row * static_cast<size_t>(dim) + static_cast<size_t>(d)] = s;
-      }
-    }
-    out.push_back(std::move(array));
-  }
-  return out;
-}
 
 bool is_whole(const RowSet& rows, const Base& base, int64_t dim) {
   if (static_cast<int64_t>(rows.heads.size()) * dim != base.width) return false;
@@ -80,35 +59,19 @@ Value make_norm(const RuleCall& call, const View& x, ir::ElementType type,
                 const std::vector<Shape>& shapes, bool layer_norm, double eps) {
   Walk& walk = call.walk;
   std::string why;
-  const std::optional<RowSet> rows = rows_of(walk, x, &why);
-  if (!rows) return opaque(call, why);
-  Features all;
-  all.base = rows->heads[0].base;
-  all.factor = rows->heads[0].factor;
-  const size_t dim = rows->heads[0].index.size();
-  for (const Features& head : rows->heads) {
-    if (head.base != all.base || head.factor != all.factor || head.index.size() != dim) {
-      return opaque(call, "it norms rows that are made in different ways");
-    }
-    all.index.insert(all.index.end(), head.index.begin(), head.index.end());
+  const std::optional<JoinedRows> joined = join_rows(walk, x, call.node.who(), &why);
+  if (!joined) return opaque(call, why);
+  int32_t id = -1;
+  if (layer_norm && joined->heads() > 1) {
+    id = layer_norm_rows(walk, *joined, eps, call.node.who());
+  } else {
+    Base base;
+    base.origin = call.node.who();
+    base.width = joined->heads() * joined->dim;
+    base.norm = NormBase{joined->base, layer_norm, eps, joined->heads(), nullptr, nullptr, 0};
+    id = walk.emit.add_base(std::move(base));
   }
-  if (layer_norm && rows->heads.size() > 1) {
-    return opaque(call, "layer norms of single heads are not supported yet");
-  }
-  if (all.factor.size() > 1) return opaque(call, "it norms features that are scaled one by one");
-  Base base;
-  base.origin = call.node.who();
-  base.width = static_cast<int64_t>(all.index.size());
-  base.norm = NormBase{materialise(walk, all, "part", call.node.who()),
-                       layer_norm,
-                       eps,
-                       static_cast<int64_t>(rows->heads.size()),
-                       nullptr,
-                       nullptr,
-                       0};
-  const int32_t id = walk.emit.add_base(std::move(base));
-  return view_value(type, shapes,
-                    head_elements(walk, *rows, shapes, static_cast<int64_t>(dim), id));
+  return view_value(type, shapes, row_elements(walk, joined->rows, shapes, joined->dim, id));
 }
 
 Value with_vector(const RuleCall& call, Value& x, Value& vector, bool multiply,
@@ -133,13 +96,14 @@ Value with_vector(const RuleCall& call, Value& x, Value& vector, bool multiply,
                base.norm->beta == nullptr) {
       base.norm->beta = from;
       taken = true;
-    } else if (whole && !multiply && base.linear && base.linear->bias == nullptr) {
+    } else if (whole && !multiply && base.linear && base.linear->bias == nullptr &&
+               rows->heads.size() == 1) {
       base.linear->bias = from;
       taken = true;
     }
     if (taken) {
       const int32_t id = walk.emit.add_base(std::move(base));
-      return view_value(x.type, shapes, head_elements(walk, *rows, shapes, dim, id));
+      return view_value(x.type, shapes, row_elements(walk, *rows, shapes, dim, id));
     }
   }
   if (multiply) {
@@ -158,7 +122,9 @@ Value with_vector(const RuleCall& call, Value& x, Value& vector, bool multiply,
     return view_value(x.type, std::move(shapes), std::move(elements));
   }
   if (!same_counts(shapes, x.shapes)) {
-    return opaque(call, "it adds a vector to single numbers, which makes rows of them");
+    Value* values[] = {&x, &vector};
+    return combine(call, expr(Expr::Op::kAdd, expr_x(0), expr_x(1)), values, x.type,
+                   std::move(shapes));
   }
   const std::optional<TokenSet> set = tokens_of(walk, *view, &why);
   if (!set) return opaque(call, why);
@@ -178,11 +144,11 @@ Values rule_reduce_mean(const RuleCall& call) {
   Value& x = call.in(0);
   std::vector<int64_t> axes = call.node.ints("axes");
   if (call.has(1) && call.in(1).known() != nullptr) axes = call.in(1).known()->at(0).to_i64();
-  if (axes.size() != 1 || !is_last_axis(call, axes[0])) {
-    return {opaque(call, "it takes a mean over something else than features, which mixes tokens")};
+  if (axes.size() != 1 || !is_last_axis(call, axes[0]) || call.node.i("keepdims", 1) == 0 ||
+      x.get<Scores>() != nullptr) {
+    return rule_reduce(call);
   }
   Value out = inferred(call)[0];
-  if (call.node.i("keepdims", 1) == 0) return {opaque(call, "it takes a mean that drops its axis")};
   Stat stat;
   if (const Centered* centered = x.get<Centered>(); centered != nullptr && centered->squared) {
     stat.x = centered->x;
@@ -192,7 +158,7 @@ Values rule_reduce_mean(const RuleCall& call) {
     const Expr& f = *func->f;
     const bool square = f.op == Expr::Op::kMul && f.a == f.b;
     const ScaledView of = square ? scaled_view_of(func->x, *f.a) : ScaledView{};
-    if (of.x == nullptr) return {opaque(call, "it takes a mean of a function of activations")};
+    if (of.x == nullptr) return rule_reduce(call);
     stat.x = of.x;
     stat.scale = of.scale;
     stat.kind = Stat::Kind::kMeanSquare;

@@ -57,10 +57,10 @@ Values rule_reduce_max(const RuleCall& call) {
   const Scores* scores = x.get<Scores>();
   std::vector<int64_t> axes = call.node.ints("axes");
   if (call.has(1) && call.in(1).known() != nullptr) axes = call.in(1).known()->at(0).to_i64();
+  if (scores == nullptr) return rule_reduce(call);
   const auto rank = static_cast<int64_t>(x.shapes[0].size());
-  if (scores == nullptr || scores->normalised || scores->capping || scores->row_max ||
-      axes.size() != 1 || (axes[0] != -1 && axes[0] != rank - 1) ||
-      call.node.i("keepdims", 1) == 0) {
+  if (scores->normalised || scores->capping || scores->row_max || axes.size() != 1 ||
+      (axes[0] != -1 && axes[0] != rank - 1) || call.node.i("keepdims", 1) == 0) {
     return {opaque(call, "it takes the largest of something else than a row of attention scores")};
   }
   Scores out = *scores;
@@ -73,7 +73,7 @@ Values rule_softmax(const RuleCall& call) {
   const auto rank = static_cast<int64_t>(x.shapes[0].size());
   const int64_t axis = call.node.i("axis", call.node.opset < 13 ? 1 : -1);
   const Scores* scores = x.get<Scores>();
-  if (scores == nullptr) return {opaque(call, "softmax of what are no attention scores")};
+  if (scores == nullptr) return rule_softmax_of_features(call);
   if (axis != -1 && axis != rank - 1) {
     return {opaque(call, "softmax over another axis than the keys")};
   }

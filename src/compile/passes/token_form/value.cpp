@@ -1,6 +1,7 @@
 #include "compile/passes/token_form/value.h"
 
 #include <cmath>
+#include <map>
 
 #include "base/check.h"
 
@@ -15,9 +16,12 @@ const ir::Array& Known::at(size_t world) {
   return arrays.size() == 1 ? arrays[0] : arrays.at(world);
 }
 
-ExprPtr expr_x() {
+ExprPtr expr_x(int which) {
   static const ExprPtr x = std::make_shared<const Expr>();
-  return x;
+  if (which == 0) return x;
+  Expr made;
+  made.value = which;
+  return std::make_shared<const Expr>(std::move(made));
 }
 
 ExprPtr expr_const(double value) {
@@ -27,12 +31,34 @@ ExprPtr expr_const(double value) {
   return std::make_shared<const Expr>(std::move(made));
 }
 
-ExprPtr expr(Expr::Op op, ExprPtr a, ExprPtr b) {
+ExprPtr expr(Expr::Op op, ExprPtr a, ExprPtr b, ExprPtr c) {
   Expr made;
   made.op = op;
   made.a = std::move(a);
   made.b = std::move(b);
+  made.c = std::move(c);
   return std::make_shared<const Expr>(std::move(made));
+}
+
+namespace {
+
+// Shared parts stay shared.
+ExprPtr replaced(const ExprPtr& f, const std::vector<ExprPtr>& numbers,
+                 std::map<const Expr*, ExprPtr>& done) {
+  if (f == nullptr || f->op == Expr::Op::kConst) return f;
+  if (f->op == Expr::Op::kX) return numbers.at(static_cast<size_t>(f->value));
+  const auto found = done.find(f.get());
+  if (found != done.end()) return found->second;
+  const ExprPtr a = replaced(f->a, numbers, done);
+  const ExprPtr b = replaced(f->b, numbers, done);
+  return done[f.get()] = expr(f->op, a, b, replaced(f->c, numbers, done));
+}
+
+}  // namespace
+
+ExprPtr substitute(const ExprPtr& f, const std::vector<ExprPtr>& numbers) {
+  std::map<const Expr*, ExprPtr> done;
+  return replaced(f, numbers, done);
 }
 
 double evaluate(const Expr& e, double x) {
@@ -84,6 +110,14 @@ double evaluate(const Expr& e, double x) {
       return std::sin(a);
     case Op::kCos:
       return std::cos(a);
+    case Op::kCeil:
+      return std::ceil(a);
+    case Op::kLess:
+      return a < b ? 1 : 0;
+    case Op::kEqual:
+      return a == b ? 1 : 0;
+    case Op::kWhere:
+      return a != 0 ? b : evaluate(*e.c, x);
     default:
       return a;
   }

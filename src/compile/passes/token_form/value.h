@@ -59,7 +59,7 @@ struct View {
   double factor = 1.0;
 };
 
-// A function of one number, applied to every element of a view.
+// A function of numbers; of a Func of one, applied to every element of a view.
 struct Expr {
   enum class Op : uint8_t {
     kX,
@@ -85,16 +85,22 @@ struct Expr {
     kFloor,
     kSin,
     kCos,
+    kCeil,
+    kLess,   // 1 or 0
+    kEqual,  // 1 or 0
+    kWhere,  // a != 0 ? b : c
   };
   Op op = Op::kX;
-  double value = 0;  // kConst
-  std::shared_ptr<const Expr> a, b;
+  double value = 0;  // kConst: it; kX: which number, where a function has several
+  std::shared_ptr<const Expr> a, b, c;
 };
 using ExprPtr = std::shared_ptr<const Expr>;
 double evaluate(const Expr& expr, double x);
-ExprPtr expr_x();
+ExprPtr expr_x(int which = 0);
 ExprPtr expr_const(double value);
-ExprPtr expr(Expr::Op op, ExprPtr a, ExprPtr b = nullptr);
+ExprPtr expr(Expr::Op op, ExprPtr a, ExprPtr b = nullptr, ExprPtr c = nullptr);
+// f of what `numbers` are, in place of numbers.
+ExprPtr substitute(const ExprPtr& f, const std::vector<ExprPtr>& numbers);
 
 struct Func {
   std::shared_ptr<const View> x;

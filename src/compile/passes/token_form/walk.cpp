@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "compile/eval/tensor/node_guard.h"
+#include "compile/passes/token_form/no_rule.h"
 #include "compile/passes/token_form/provenance.h"
 #include "kvern/error.h"
 
@@ -216,12 +217,12 @@ std::vector<Value> apply(const RuleCall& call, std::vector<Value>& values) {
   }
   const Rule rule = find_rule(node);
   if (rule == nullptr) {
-    if (eval::find_tensor_op(node) == nullptr) eval::require_tensor_op(node);
-    return std::vector<Value>(
-        node.outputs.size(),
-        opaque(call,
-               "it is not known to treat every token alone, so it cannot run on a batch "
-               "of tokens of several sequences"));
+    std::string reason = why_no_rule(call);
+    if (reason.empty()) {
+      eval::require_tensor_op(node);
+      reason = "it is not supported yet on activations";
+    }
+    return std::vector<Value>(node.outputs.size(), opaque(call, reason));
   }
   return rule(call);
 }
