@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -39,25 +40,45 @@ const Candidate kCandidates[] = {
     {&ops::kSigmoid, sigmoid, "sigmoid"},
 };
 
-// Where functions are compared; constants of files are f32.
+// Where functions are compared first; constants of files are f32.
 constexpr double kPoints[] = {-9.0, -4.5, -3.1, -2.0, -1.3, -0.7, -0.31, -0.05,
                               0.0,  0.04, 0.4,  0.9,  1.7,  2.6,  4.2,   8.5};
-
-template <class F>
-bool same_values(const Expr& f, const F& candidate) {
-  for (const double x : kPoints) {
-    const double a = evaluate(f, x);
-    const double b = candidate(x);
-    if (!(std::abs(a - b) <= 2e-6 + 2e-6 * std::abs(b))) return false;
-  }
-  return true;
-}
+constexpr double kFarthest = 3e38;  // of f32
 
 void constants_of(const Expr& f, std::vector<double>& out) {
   if (f.op == Expr::Op::kConst) out.push_back(f.value);
   if (f.a != nullptr) constants_of(*f.a, out);
   if (f.b != nullptr) constants_of(*f.b, out);
   if (f.c != nullptr) constants_of(*f.c, out);
+}
+
+// Where functions that agree at kPoints may still part: at bounds (of a clip to [-20, 20], say),
+// which the constants tell, and anywhere that f32 reaches.
+std::vector<double> more_points(const Expr& f) {
+  std::vector<double> sizes, out;
+  constants_of(f, sizes);
+  for (double& c : sizes) c = std::abs(c);
+  const size_t num_constants = sizes.size();
+  for (size_t i = 0; i < num_constants; ++i) {
+    for (const double by : {0.5, 0.99, 1.01, 1.5, 2.0}) sizes.push_back(by * sizes[i]);
+  }
+  for (double at = 1e-4; at < kFarthest; at *= 1.1) sizes.push_back(at);
+  for (const double size : sizes) {
+    if (size <= kFarthest) out.insert(out.end(), {-size, size});
+  }
+  return out;
+}
+
+template <class F>
+bool same_values(const Expr& f, const F& candidate) {
+  const auto same = [&](double x) {
+    const double a = evaluate(f, x);
+    const double b = candidate(x);
+    return std::abs(a - b) <= 2e-6 + 2e-6 * std::abs(b);
+  };
+  if (!std::all_of(std::begin(kPoints), std::end(kPoints), same)) return false;
+  const std::vector<double> more = more_points(f);
+  return std::all_of(more.begin(), more.end(), same);
 }
 
 }  // namespace
@@ -71,13 +92,7 @@ ir::ValueId write_function(Walk& walk, const Expr& f, ir::ValueId x) {
   constants_of(f, constants);
   for (double c : constants) {
     if (!(c > 0)) continue;
-    // A cap is far from zero: wider points than those of an activation show it.
-    const auto capped = [&](double v) { return c * std::tanh(v / c); };
-    bool same = same_values(f, capped);
-    for (const double v : {-3 * c, -c, 0.6 * c, 2 * c}) {
-      same = same && std::abs(evaluate(f, v) - capped(v)) <= 2e-6 * (1 + c);
-    }
-    if (!same) continue;
+    if (!same_values(f, [&](double v) { return c * std::tanh(v / c); })) continue;
     const ir::FactorAttrs by{static_cast<float>(c)};
     return walk.emit.add(ops::kSoftcap, {x}, ir::Attrs::of(by), "softcap");
   }
