@@ -221,7 +221,7 @@ Value combine(const RuleCall& call, const ExprPtr& f, std::span<Value* const> va
   }
   const ExprPtr whole = substitute(f, numbers);
   const auto program = map_text(*whole, static_cast<int>(inputs.size()));
-  if (!program) {  // in parts: the values first
+  if (!program || whole->size > kMaxExprSize) {  // in parts: the values first
     bool written = false;
     for (Value* value : values) {
       if (value->get<Func>() == nullptr) continue;

@@ -7,6 +7,7 @@ namespace kvern::passes::token_form {
 namespace {
 
 constexpr int64_t kSmall_elements = 4096;
+constexpr int kMaxPending = 64;
 
 bool is(const ir::TensorNode& node, std::string_view op) {
   return node.domain.empty() && node.op == op;
@@ -81,6 +82,15 @@ std::shared_ptr<const Provenance> moved(const RuleCall& call, const Provenance& 
   return nullptr;
 }
 
+// Alone: rows of rows of tables would hang one on the other.
+std::shared_ptr<const Known> without_table(const Value& value) {
+  const auto& known = std::get<std::shared_ptr<Known>>(value.detail);
+  if (known->table == nullptr) return known;
+  auto out = std::make_shared<Known>(*known);
+  out->table = out->rows = nullptr;
+  return out;
+}
+
 }  // namespace
 
 Value constant_value(const Walk& walk, const ir::Array& array) {
@@ -111,14 +121,19 @@ std::optional<Value> fold_lazily(const RuleCall& call) {
   made->from = from;
   // The inputs by value: the walk lets go of them.
   std::vector<std::shared_ptr<Known>> inputs;
+  made->pending = 1;
   for (const Value* input : call.inputs) {
     inputs.push_back(input == nullptr ? nullptr : std::get<std::shared_ptr<Known>>(input->detail));
+    if (inputs.back() != nullptr && inputs.back()->make != nullptr) {
+      made->pending = std::max(made->pending, inputs.back()->pending + 1);
+    }
   }
   made->make = [node = call.node, inputs] {
     std::vector<const ir::Array*> arrays;
     for (const auto& input : inputs) arrays.push_back(input == nullptr ? nullptr : &input->at(0));
     return eval::run_tensor_node(node, arrays).at(0);
   };
+  if (made->pending > kMaxPending) made->at(0);
   out.detail = std::move(made);
   return out;
 }
@@ -129,8 +144,8 @@ void keep_provenance(const RuleCall& call, std::vector<Value>& outputs) {
   if (x.known() == nullptr || outputs[0].known() == nullptr) return;
   if (is(call.node, "Gather") && call.has(1) && x.known()->uniform() && x.shapes[0].size() == 2 &&
       call.node.i("axis", 0) == 0 && ir::is_float(x.type)) {
-    outputs[0].known()->table = std::get<std::shared_ptr<Known>>(x.detail);
-    outputs[0].known()->rows = std::get<std::shared_ptr<Known>>(call.in(1).detail);
+    outputs[0].known()->table = without_table(x);
+    outputs[0].known()->rows = without_table(call.in(1));
     return;
   }
   if (is(call.node, "Mul") && call.has(1)) {

@@ -188,7 +188,8 @@ Value add_positions(const RuleCall& call, Value& x, Value& rows, std::vector<Sha
   }
   Value other =
       view_value(x.type, shapes, placed(*set, std::span(shapes).first(walk.num_layout), base));
-  walk.out.learned_positions = from->shape[0] - *offset;
+  const int64_t rows_left = from->shape[0] - *offset, others = walk.out.learned_positions;
+  walk.out.learned_positions = others > 0 ? std::min(others, rows_left) : rows_left;
   walk.out.notes.push_back(
       fmt::format("learned positions, {} rows from row {}", from->shape[0] - *offset, *offset));
   return write_binary(call, x, other, ops::kAdd, "embed.placed", std::move(shapes));
@@ -395,7 +396,8 @@ Values rule_binary(const RuleCall& call) {
   if (!fb) return {opaque(call, why)};
   const bool linear =
       a.view() != nullptr && b.view() != nullptr && (*op == Op::kAdd || *op == Op::kSub);
-  if (fa->x == fb->x && !linear && a.shapes == b.shapes) {
+  const bool is_short = fa->f->size + fb->f->size < kMaxExprSize;
+  if (fa->x == fb->x && !linear && a.shapes == b.shapes && is_short) {
     return {combine_sides(call, *op, a, b, std::move(shapes))};
   }
   if (linear) {

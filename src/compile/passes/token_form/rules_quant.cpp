@@ -83,6 +83,7 @@ Value rounded(const RuleCall& call, Value& x, ElementType type, bool now,
   auto made = std::make_shared<Func>();
   made->x = of->x;
   made->f = f(of->f);
+  now = now || made->f->size > kMaxExprSize;
   out.detail = std::shared_ptr<const Func>(std::move(made));
   std::string why;
   if (now && as_view(call.walk, out, &why) == nullptr) return opaque(call, why);

@@ -1,5 +1,6 @@
 #include "compile/passes/token_form/value.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -37,6 +38,9 @@ ExprPtr expr(Expr::Op op, ExprPtr a, ExprPtr b, ExprPtr c) {
   made.a = std::move(a);
   made.b = std::move(b);
   made.c = std::move(c);
+  uint64_t size = op == Expr::Op::kRelu ? 2 : 1;  // as steps of `map`
+  for (const ExprPtr& part : {made.a, made.b, made.c}) size += part == nullptr ? 0 : part->size;
+  made.size = static_cast<uint32_t>(std::min<uint64_t>(size, UINT32_MAX));
   return std::make_shared<const Expr>(std::move(made));
 }
 

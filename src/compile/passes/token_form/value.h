@@ -42,10 +42,14 @@ struct Provenance {
 struct Known {
   std::vector<ir::Array> arrays;    // one where all worlds agree, else one per world
   std::function<ir::Array()> make;  // in place of `arrays` until somebody looks (at(…))
+  int pending = 0;                  // as many of them does `make` call, one inside the other
   std::shared_ptr<const Provenance> from;
   // Rows of a table, chosen by constants: Gather(table, indices).
   std::shared_ptr<const Known> table;
   std::shared_ptr<const Known> rows;
+  bool by_length = false;  // made of what the graph chooses by length
+  // What `exact_angles` found it to turn by, at far positions too.
+  std::shared_ptr<const std::vector<double>> frequencies;
 
   bool uniform() const { return make != nullptr || arrays.size() == 1; }
   const ir::Array& at(size_t world);
@@ -93,8 +97,11 @@ struct Expr {
   Op op = Op::kX;
   double value = 0;  // kConst: it; kX: which number, where a function has several
   std::shared_ptr<const Expr> a, b, c;
+  uint32_t size = 1;  // nodes, as often as they are read
 };
 using ExprPtr = std::shared_ptr<const Expr>;
+// Longer functions are written in parts: graphs may nest them as deep as they have nodes.
+inline constexpr uint32_t kMaxExprSize = 64;
 double evaluate(const Expr& expr, double x);
 ExprPtr expr_x(int which = 0);
 ExprPtr expr_const(double value);
