@@ -150,10 +150,10 @@ Value make_embedding(const RuleCall& call, Value& index, std::shared_ptr<const P
       ops::kEmbedding, {walk.emit.ids(), walk.emit.weight(*table, {}, name + ".weight")},
       ops::kEmbedding.default_attrs(), name, call.node.name)[0];
   const int64_t width = table->shape[1];
-  if (first) {
-    walk.out.vocabulary_size = table->shape[0];
-    walk.out.hidden_size = width;
-  }
+  // A later one, of each layer's own inputs say, may have fewer rows: ids must fit all.
+  walk.out.vocabulary_size =
+      first ? table->shape[0] : std::min(walk.out.vocabulary_size, table->shape[0]);
+  if (first) walk.out.hidden_size = width;
   const int32_t base = walk.emit.emitted(y, width, call.node.who());
   std::vector<ir::Array> elements;
   for (size_t world = 0; world < walk.num_layout; ++world) {
