@@ -185,12 +185,14 @@ class Prover {
     } catch (const InternalError&) {
       throw;
     } catch (const Error& error) {
+      std::string_view why = error.what();
+      if (why.starts_with("onnx: ")) why.remove_prefix(6);
       throw Error(
           Code::kUnsupported,
           fmt::format("onnx: the file itself does not run over {}: {}. No plan was written. "
                       "Where it runs over fewer tokens, build with a smaller "
                       "--max-context-length; --no-verify builds it unproved",
-                      run.text(), error.what()));
+                      run.text(), why));
     }
   }
 

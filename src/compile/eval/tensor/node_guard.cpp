@@ -9,6 +9,9 @@
 #include "kvern/error.h"
 
 namespace kvern::eval {
+namespace {
+constexpr std::string_view kPrefix = "onnx: ";
+}
 
 void rethrow_naming(const ir::TensorNode& node) {
   try {
@@ -16,9 +19,10 @@ void rethrow_naming(const ir::TensorNode& node) {
   } catch (const InternalError&) {
     throw;
   } catch (const Error& error) {
-    const std::string_view message = error.what();
+    std::string_view message = error.what();
     if (message.find("node '") != std::string_view::npos) throw;
-    throw Error(error.code(), fmt::format("onnx: {}: {}", node.who(), message));
+    if (message.starts_with(kPrefix)) message.remove_prefix(kPrefix.size());
+    throw Error(error.code(), fmt::format("{}{}: {}", kPrefix, node.who(), message));
   } catch (const std::bad_alloc&) {
     throw Error(Code::kOutOfMemory, fmt::format("onnx: {}: there is no memory left", node.who()));
   } catch (const std::exception& error) {

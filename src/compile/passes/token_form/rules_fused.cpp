@@ -135,7 +135,7 @@ Value attend_parts(const RuleCall& call, AttentionParts parts) {
   made.factor *= parts.scale.value_or(1 / std::sqrt(dim));
   if (!(made.factor > 0)) {
     return opaque(
-        call, fmt::format("its scale is {}; scores are scaled by a number above 0", made.factor));
+        call, fmt::format("its scale is {:g}; scores are scaled by a number above 0", made.factor));
   }
   made.softcap = parts.softcap;
   if (parts.rule.causal || parts.rule.window > 0 || parts.rule.has_lengths) {
