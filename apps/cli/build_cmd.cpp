@@ -42,32 +42,50 @@ std::string count_formats(const std::string& report_json) {
   return out;
 }
 
-// The plan beside that of its twin, which is built for this and removed.
-PlanDivergence compare_with_twin(const Flags& flags, BuildOptions options) {
-  if (is_plan(flags.twin)) return compare_plans(flags.twin, flags.plan);
-  struct Temporary {
-    std::string path;
-    ~Temporary() {
-      std::error_code ignored;
-      std::filesystem::remove(path, ignored);
+// The plan to compare with: it is there before the build, so that a twin that is none costs no work
+// and no older plan. Made of a model where none is given, and then removed.
+class Twin {
+ public:
+  Twin(const Flags& flags, BuildOptions options) : path_(flags.twin) {
+    if (!is_plan(path_)) {
+      path_ = made_ = fmt::format("{}.twin.{}", flags.plan, ::getpid());
+      options.weights = WeightFormat::kKeep;
+      options.report_path.clear();
+      Builder(options).build(flags.twin, made_);
     }
-  } const made{fmt::format("{}.twin.{}", flags.plan, ::getpid())};
-  options.weights = WeightFormat::kKeep;
-  options.report_path.clear();
-  Builder(options).build(flags.twin, made.path);
-  return compare_plans(made.path, flags.plan);
-}
+    vocabulary_size_ = Plan::open(path_).summary().vocabulary_size;
+  }
+  Twin(const Twin&) = delete;
+  Twin& operator=(const Twin&) = delete;
+  ~Twin() {
+    std::error_code ignored;
+    if (!made_.empty()) std::filesystem::remove(made_, ignored);
+  }
+
+  int64_t vocabulary_size() const { return vocabulary_size_; }
+  PlanDivergence compare(const std::string& plan) const { return compare_plans(path_, plan); }
+
+ private:
+  std::string path_, made_;
+  int64_t vocabulary_size_ = 0;
+};
 
 int build(const Flags& flags, const BuildFlags& build_flags) {
   BuildOptions options = build_flags.to_options();
   options.report_path = flags.report;
   options.progress =
       flags.quiet || flags.json ? ProgressFn(progress_quietly) : progress_line("kvern: building");
+  if (flags.json) options.refused = [](const std::string& report) { print(report + "\n"); };
   const InterruptAction stop([] {});  // the progress callback sees it and unwinds
+  std::optional<Twin> beside;
+  std::optional<PlanDivergence> twin;
+  if (!flags.twin.empty()) {
+    beside.emplace(flags, options);
+    options.vocabulary_size = beside->vocabulary_size();
+    options.accept = [&](const std::string& plan) { twin = beside->compare(plan); };
+  }
   const BuildResult result = Builder(options).build(flags.model, flags.plan);
   for (const std::string& warning : result.warnings) print_error("warning: " + warning);
-  std::optional<PlanDivergence> twin;
-  if (!flags.twin.empty()) twin = compare_with_twin(flags, options);
   if (flags.json) {
     nlohmann::ordered_json json;
     json["plan"] = result.plan_path;

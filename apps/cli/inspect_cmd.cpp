@@ -41,6 +41,8 @@ std::string table(const Plan& plan) {
   if (const std::string import = import_table(plan.report_json()); !import.empty()) {
     out += "\n" + import;
   }
+  const std::vector<std::string> warnings = report_warnings(plan.report_json());
+  if (!warnings.empty()) out += fmt::format("\nwarnings:\n  {}\n", fmt::join(warnings, "\n  "));
   out += "\nprogram:\n";
   for (const PlanInstruction& i : plan.instructions()) {
     out += fmt::format("  {:<28} {:<14} {}\n", i.source, i.family, i.tactic);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -21,16 +22,26 @@ struct BuildOptions {
   int32_t page_tokens = 32;           // tokens of a KV page
   uint64_t seed = 0;                  // of the weights of "synthetic:CONFIG.json"
   ProgressFn progress;                // may be empty
-  std::string report_path;  // where BuildResult::report_json is written too; empty: nowhere
+  // Where BuildResult::report_json, or the reason of a refusal, is written too; empty: nowhere.
+  std::string report_path;
   // Of ONNX files. verify: the plan's graph and the file's are run on random prompts, and the build
   // fails where their logits differ; otherwise the report says that this was skipped.
   bool verify = true;
   std::map<std::string, std::string> states;  // past input -> present output; else by data flow
-  // What inputs that nothing else explains hold: "past", "total", "tokens" or a number.
+  // What inputs that nothing else explains hold: "ids", "mask", "positions"; of one number "past",
+  // "total", "tokens" or the number.
   std::map<std::string, std::string> inputs;
   // DynamicQuantizeLinear takes one scale over all tokens, which is refused; true: activations are
   // taken unrounded, other numbers.
   bool per_token_dynamic_quant = false;
+  // May be empty. Gets the report of a build that is refused, before its error is thrown: status,
+  // code, reason, and what was known of the model. It is written to report_path too.
+  std::function<void(const std::string& report_json)> refused;
+  // May be empty. Sees the finished plan under a temporary name; what it throws ends the build, and
+  // an older plan stays.
+  std::function<void(const std::string& plan_path)> accept;
+  // Above 0: a model of another vocabulary is refused, before any weight is written.
+  int64_t vocabulary_size = 0;
 };
 
 struct BuildResult {
@@ -45,6 +56,9 @@ struct BuildResult {
 // became state, what stayed generic, the proof. Empty for reports of other models. Throws
 // Error(kInvalidArgument) for a text that is no report.
 std::string import_table(const std::string& report_json);
+
+// What the build warned of. Throws as import_table.
+std::vector<std::string> report_warnings(const std::string& report_json);
 
 // Compiles a GGUF file (v2 or v3), a Hugging Face folder, an ONNX file or a folder with one, or
 // "synthetic:CONFIG.json". Stateless between calls; one call at a time per object.

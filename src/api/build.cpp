@@ -62,6 +62,9 @@ compile::BuildRequest request_of(const BuildOptions& options, const std::string&
   request.max_tokens_per_step = options.max_tokens_per_step;
   request.seed = options.seed;
   request.progress = options.progress;
+  request.refused = options.refused;
+  request.accept = options.accept;
+  request.vocabulary_size = options.vocabulary_size;
   request.prove = options.verify;
   request.tensor_form.states = options.states;
   request.tensor_form.inputs = options.inputs;

@@ -85,8 +85,23 @@ std::string generic(const Json& json) {
   for (const Json& line : instructions) {
     names.push_back(text_of(line, "node").empty() ? line.at("value") : line.at("node"));
   }
-  return fmt::format("  generic    {:.1f} % of a decode step ({}): {}\n", share * 100,
-                     text_of(json, "share_is"), joined(names));
+  std::string other = "measured where it is built: --report";
+  if (json.contains("measured_here")) {
+    other = fmt::format("{:.1f} % estimated by bytes",
+                        json.at("estimated_by_bytes").get<double>() * 100);
+  }
+  return fmt::format("  generic    {:.1f} % of a decode step, {} ({}): {}\n", share * 100,
+                     text_of(json, "share_is"), other, joined(names));
+}
+
+// Both sides of the proof, and what it says nothing of.
+std::string proof_scope(const Json& json) {
+  if (!json.contains("compares")) return "";
+  std::string out = fmt::format("             compared: {}\n", text_of(json, "compares"));
+  for (const Json& line : json.at("not_compared")) {
+    out += fmt::format("             not compared: {}\n", line.get<std::string>());
+  }
+  return out;
 }
 
 std::string proof(const Json& json) {
@@ -99,6 +114,7 @@ std::string proof(const Json& json) {
         text_of(json, "tokens"), text_of(json, "prompts"), json.at("max_abs_diff").get<double>(),
         json.at("max_rel_diff").get<double>(), json.at("tolerance").get<double>(),
         text_of(json, "tolerance_of"));
+    out += proof_scope(json);
   } else {
     out = fmt::format("  proof      {}\n", status);
   }
@@ -149,6 +165,17 @@ std::string import_table(const std::string& report_json) {
     throw Error(Code::kInvalidArgument,
                 fmt::format("the report's part about ONNX is damaged: {}", problem.what()));
   }
+}
+
+std::vector<std::string> report_warnings(const std::string& report_json) {
+  std::vector<std::string> out;
+  const Json report = parse_json(report_json, "report", Code::kInvalidArgument);
+  const auto warnings = report.find("warnings");
+  if (warnings == report.end() || !warnings->is_array()) return out;
+  for (const Json& warning : *warnings) {
+    if (warning.is_string()) out.push_back(warning.get<std::string>());
+  }
+  return out;
 }
 
 }  // namespace kvern

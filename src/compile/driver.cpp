@@ -15,7 +15,9 @@
 #include "compile/lower/lower.h"
 #include "compile/output_path.h"
 #include "compile/proof.h"
+#include "compile/proof_scope.h"
 #include "compile/quantize/packed_bytes.h"
+#include "compile/refusal.h"
 #include "compile/report.h"
 #include "compile/tensor_form.h"
 #include "compile/tune/step_time.h"
@@ -89,14 +91,13 @@ plan::Profile profile_of(const import::ImportedModel& model, const BuildRequest&
 }
 
 // `sources`: files known to be read, besides the model itself.
-void check_outputs(const BuildRequest& request, std::vector<std::string> sources) {
+void check_outputs(const BuildRequest& request, const std::vector<std::string>& sources) {
   const std::string model = request.model_path.starts_with(kSyntheticPrefix)
                                 ? request.model_path.substr(kSyntheticPrefix.size())
                                 : request.model_path;
   check_output(request.plan_path, OutputKind::kPlan, model, sources);
   if (request.report_path.empty()) return;
-  sources.push_back(request.plan_path);
-  check_output(request.report_path, OutputKind::kReport, model, sources);
+  check_output(request.report_path, OutputKind::kReport, model, sources, request.plan_path);
 }
 
 plan::Plan describe(const import::ImportedModel& model, const BuildRequest& request) {
@@ -203,15 +204,44 @@ void measure_generic(const import::ImportedModel& model, const lower::Lowered& l
   if (!warning.empty()) warnings.push_back(std::move(warning));
 }
 
-}  // namespace
+void write_text(const std::string& path, const std::string& text) {
+  AtomicFile file(path);
+  const std::string whole = text + "\n";
+  file.write(whole.data(), whole.size());
+  file.commit();
+}
 
-BuildResult build(const BuildRequest& request) {
+void check_vocabulary(const import::ImportedModel& model, const BuildRequest& request) {
+  if (request.vocabulary_size == 0 || request.vocabulary_size == model.vocabulary_size) return;
+  throw Error(Code::kInvalidArgument,
+              fmt::format("'{}' has a vocabulary of {} and is to be compared with one of {}; give "
+                          "the twin of this model",
+                          request.model_path, model.vocabulary_size, request.vocabulary_size));
+}
+
+// Options that mean something for ONNX files only.
+std::vector<std::string> idle_options(const import::ImportedModel& model,
+                                      const BuildRequest& request) {
+  if (model.tensor != nullptr) return {};
+  std::vector<std::string> idle;
+  if (!request.prove) idle.emplace_back("--no-verify");
+  if (!request.tensor_form.states.empty()) idle.emplace_back("--state");
+  if (!request.tensor_form.inputs.empty()) idle.emplace_back("--input");
+  if (request.tensor_form.per_token_dynamic_quant) idle.emplace_back("--dynamic-quant");
+  if (idle.empty()) return {};
+  return {fmt::format("{}: without effect, the model is no ONNX file", fmt::join(idle, ", "))};
+}
+
+BuildResult build_plan(const BuildRequest& request, KnownSoFar& known) {
   const auto start = std::chrono::steady_clock::now();
-  check_outputs(request, {});
-  import::ImportedModel model =
+  known.model =
       import::load(request.model_path, {request.seed, phase(request.progress, "reading")});
-  const std::optional<Conversion> conversion = convert(model, request, tensor_form_of(request));
+  import::ImportedModel& model = *known.model;
+  TensorFormOptions tensor_form = tensor_form_of(request);
+  tensor_form.layers_found = &known.layers;
+  const std::optional<Conversion> conversion = convert(model, request, tensor_form);
   check_outputs(request, source_files(model, request));
+  check_vocabulary(model, request);
   // Before the passes too: linears are joined where their weights will be stored alike, not where
   // the file happens to keep them alike.
   quantize::apply(model.graph, request.weights);
@@ -224,8 +254,11 @@ BuildResult build(const BuildRequest& request) {
   lower::Lowered lowered = lower::program(model.graph, plan.kv_layout, request.activations);
   tune::pick(lowered.program);
   lower::place_buffers(lowered.program);
-  std::vector<std::string> warnings_here;
+  std::vector<std::string> warnings_here = idle_options(model, request);
   if (conversion) measure_generic(model, lowered, plan, onnx, warnings_here);
+  if (conversion) {
+    onnx.not_compared = not_compared(lowered.program, weight_notes, request.kv_storage);
+  }
   plan.program = std::move(lowered.program);
   plan.weights = lowered.weights;
   mark_synthetic(model, lowered.weight_index, plan);
@@ -248,19 +281,44 @@ BuildResult build(const BuildRequest& request) {
     const plan::PlanFile written(temporary_path);
     written.verify_weights(phase(request.progress, "checking"));
     plan_bytes = written.file_bytes();
+    if (request.accept) request.accept(temporary_path);
   };
   plan::write_plan(request.plan_path, plan, hooks);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   onnx.of_this_machine = true;
-  warnings_here.insert(warnings_here.begin(), model.warnings.begin(), model.warnings.end());
+  model.warnings.insert(model.warnings.end(), warnings_here.begin(), warnings_here.end());
   std::string report = hooks.final_report();
-  if (!request.report_path.empty()) {
-    AtomicFile file(request.report_path);
-    const std::string text = report + "\n";
-    file.write(text.data(), text.size());
-    file.commit();
+  if (!request.report_path.empty()) write_text(request.report_path, report);
+  return {plan_bytes, seconds.count(), std::move(report), std::move(model.warnings)};
+}
+
+// The reason of a refusal goes where the report was wanted; a report that cannot be written hides
+// no reason.
+void report_refusal(const BuildRequest& request, const KnownSoFar& known, bool may_write,
+                    const Error& error) {
+  const std::string report = refusal_report(request.model_path, known, error);
+  if (may_write && !request.report_path.empty()) {
+    try {
+      write_text(request.report_path, report);
+    } catch (const Error&) {
+    }
   }
-  return {plan_bytes, seconds.count(), std::move(report), std::move(warnings_here)};
+  if (request.refused) request.refused(report);
+}
+
+}  // namespace
+
+BuildResult build(const BuildRequest& request) {
+  KnownSoFar known;
+  bool may_write = false;  // the report: its place is checked
+  try {
+    check_outputs(request, {});
+    may_write = true;
+    return build_plan(request, known);
+  } catch (const Error& error) {
+    report_refusal(request, known, may_write, error);
+    throw;
+  }
 }
 
 // Everything that import concluded goes in, not only the tensors: a file whose metadata was mended

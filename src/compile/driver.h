@@ -1,6 +1,7 @@
 // The one function that reads as the life of a model.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,10 @@ struct BuildRequest {
   TensorFormOptions tensor_form;  // of ONNX files
   bool prove = true;              // that the plan's graph computes what an ONNX file does
   uint64_t seed = 0;              // of "synthetic:CONFIG.json"
+  int64_t vocabulary_size = 0;    // wanted; 0: any
+  // See BuildOptions.
+  std::function<void(const std::string& plan_path)> accept;
+  std::function<void(const std::string& report_json)> refused;
   ProgressFn progress;
 };
 
@@ -40,7 +45,8 @@ struct BuildResult {
 };
 
 // files -> graph -> passes -> storage formats -> program -> tactics -> places -> plan file.
-// Throws Error for a model or an option that cannot be; an older plan at plan_path then stays.
+// Throws Error for a model or an option that cannot be; an older plan at plan_path then stays, and
+// the report says why.
 BuildResult build(const BuildRequest& request);
 
 // Identifies what build() would make: the source's content and every option that changes the plan.

@@ -1,7 +1,10 @@
 #include "compile/output_path.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -38,7 +41,7 @@ bool is_ours(const fs::path& path, OutputKind kind) {
     case OutputKind::kPlan:
       return path.extension() == ".plan" || begins_with(path, {plan::kMagic, sizeof(plan::kMagic)});
     case OutputKind::kReport:
-      return begins_with(path, "{\n \"model\": ");
+      return begins_with(path, "{\n \"status\": ") || begins_with(path, "{\n \"model\": ");
     case OutputKind::kArrays:
       return path.extension() == ".npz";
   }
@@ -63,9 +66,16 @@ void check_place(const fs::path& target, OutputKind kind) {
                             name_of(kind), target.string()));
   }
   if (!folder.empty() && !fs::is_directory(folder, ignored)) {
-    throw Error(kind == OutputKind::kPlan ? Code::kNotFound : Code::kInvalidArgument,
+    throw Error(Code::kInvalidArgument,
                 fmt::format("cannot write the {} '{}': there is no folder '{}'", name_of(kind),
                             target.string(), folder.string()));
+  }
+  // Found out now rather than after minutes of work.
+  const fs::path beside = folder.empty() ? fs::path(".") : folder;
+  if (::access(beside.c_str(), W_OK | X_OK) != 0) {
+    throw Error(Code::kInvalidArgument,
+                fmt::format("cannot write the {} '{}': in the folder '{}' no file can be made: {}",
+                            name_of(kind), target.string(), beside.string(), std::strerror(errno)));
   }
   if (fs::exists(target, ignored) && !fs::is_regular_file(target, ignored)) {
     throw Error(Code::kInvalidArgument,
@@ -75,13 +85,27 @@ void check_place(const fs::path& target, OutputKind kind) {
   }
 }
 
+// Under any name, and before there is one.
+bool same_file(const fs::path& a, const fs::path& b) {
+  std::error_code ignored;
+  const auto place = [&](const fs::path& path) {
+    return fs::weakly_canonical(fs::absolute(path, ignored), ignored);
+  };
+  return place(a) == place(b) || fs::equivalent(a, b, ignored);
+}
+
 }  // namespace
 
 void check_output(const std::string& path, OutputKind kind, const std::string& model_path,
-                  std::span<const std::string> sources) {
+                  std::span<const std::string> sources, const std::string& plan_path) {
   const fs::path target(path);
   check_place(target, kind);
   std::error_code ignored;
+  if (kind == OutputKind::kReport && same_file(target, plan_path)) {
+    throw Error(
+        Code::kInvalidArgument,
+        fmt::format("the report would overwrite the plan '{}'; give another name", plan_path));
+  }
   const auto refuse = [&](const fs::path& source) {
     throw Error(Code::kInvalidArgument,
                 fmt::format("the {} would overwrite '{}', which is the model '{}' or is read with "
@@ -90,9 +114,7 @@ void check_output(const std::string& path, OutputKind kind, const std::string& m
   };
   if (fs::equivalent(target, model_path, ignored)) refuse(model_path);
   for (const std::string& source : sources) {
-    const bool same =
-        fs::weakly_canonical(target, ignored) == fs::weakly_canonical(source, ignored);
-    if (same || fs::equivalent(target, source, ignored)) refuse(source);
+    if (same_file(target, source)) refuse(source);
   }
   const fs::path folder = folder_of_model(model_path);
   const fs::path beside = target.has_parent_path() ? target.parent_path() : fs::path(".");

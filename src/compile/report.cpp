@@ -22,6 +22,7 @@ std::string write_report(const import::ImportedModel& model,
                          const std::vector<passes::PassReport>& passes,
                          const std::vector<quantize::WeightNote>& weights, const OnnxFacts& onnx) {
   Json report;
+  report["status"] = "built";
   report["model"] = model.name;
   report["family"] = model.family;
   if (onnx.form != nullptr) report["onnx"] = onnx_report(model, onnx);

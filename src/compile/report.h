@@ -16,8 +16,9 @@ namespace kvern::compile {
 struct OnnxFacts {
   const passes::TokenForm* form = nullptr;  // nullptr: the model was none
   Proof proof;
-  GenericShare generic;       // by bytes
-  GenericShare generic_here;  // by time, where there are any
+  GenericShare generic;                   // by bytes
+  GenericShare generic_here;              // by time, where there are any
+  std::vector<std::string> not_compared;  // by the proof: what the plan rounds besides
   // Times are said too: of a report for who builds, not of the plan's, which is the same
   // everywhere.
   bool of_this_machine = false;

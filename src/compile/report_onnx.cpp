@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "compile/ir/ops.h"
+#include "compile/proof_scope.h"
 
 namespace kvern::compile {
 namespace {
@@ -65,23 +66,11 @@ std::vector<LayerParts> parts_of(const ir::Graph& graph, size_t num_layers) {
 }
 
 Json layer_json(size_t index, const passes::TokenLayer& layer, const LayerParts& parts) {
-  return {{"layer", index},
-          {"attention", layer.attention},
-          {"node", layer.node},
-          {"cache", layer.cache},
-          {"slot", layer.slot},
-          {"heads", layer.heads},
-          {"kv_heads", layer.kv_heads},
-          {"dim_k", layer.dim_k},
-          {"dim_v", layer.dim_v},
-          {"scale", layer.scale},
-          {"softcap", layer.softcap},
-          {"rope", layer.rope},
-          {"mask", layer.mask},
-          {"mask_proved_to", layer.proven_length},
-          {"norm", fmt::format("{}", fmt::join(parts.norms, ", "))},
-          {"mlp", fmt::format("{}", fmt::join(parts.mlp, ", "))},
-          {"fused", parts.fused}};
+  Json out = layer_facts(index, layer);
+  out["norm"] = fmt::format("{}", fmt::join(parts.norms, ", "));
+  out["mlp"] = fmt::format("{}", fmt::join(parts.mlp, ", "));
+  out["fused"] = parts.fused;
+  return out;
 }
 
 Json states_json(const passes::TokenForm& form) {
@@ -110,6 +99,8 @@ Json proof_json(const OnnxFacts& facts) {
   const Proof& proof = facts.proof;
   Json out{{"status", proof.status}};
   if (proof.status == "passed") {
+    out["compares"] = kProofCompares;
+    out["not_compared"] = facts.not_compared;
     out["token_budget"] = proof.token_budget;
     out["tokens"] = proof.tokens;
     out["prompts"] = proof.runs.size();
@@ -132,7 +123,9 @@ Json proof_json(const OnnxFacts& facts) {
 Json generic_json(const OnnxFacts& facts) {
   const GenericShare& generic = facts.of_this_machine ? facts.generic_here : facts.generic;
   Json out{{"share_of_decode_step", generic.total},
-           {"share_is", generic.measured ? "measured here" : "estimated by bytes"}};
+           {"share_is", generic.measured ? "measured here" : "estimated by bytes"},
+           {"estimated_by_bytes", facts.generic.total}};
+  if (generic.measured) out["measured_here"] = generic.total;
   out["instructions"] = Json::array();
   for (const GenericShare::Line& line : generic.lines) {
     out["instructions"].push_back({{"value", line.source},
@@ -145,12 +138,48 @@ Json generic_json(const OnnxFacts& facts) {
 
 }  // namespace
 
-nlohmann::ordered_json onnx_report(const import::ImportedModel& model, const OnnxFacts& facts) {
-  const passes::TokenForm& form = *facts.form;
-  Json out{{"ir_version", model.tensor->ir_version}, {"producer", model.tensor->producer}};
-  for (const auto& [domain, version] : model.tensor->opsets) {
+Json file_facts(const ir::TensorModel& model) {
+  Json out{{"ir_version", model.ir_version}, {"producer", model.producer}};
+  for (const auto& [domain, version] : model.opsets) {
     out["opsets"][domain.empty() ? "ai.onnx" : domain] = version;
   }
+  return out;
+}
+
+Json ports_json(const ir::TensorGraph& graph, const std::vector<ir::TensorValueId>& ids) {
+  Json out = Json::array();
+  for (const ir::TensorValueId id : ids) {
+    const ir::TensorValue& value = graph.values[static_cast<size_t>(id)];
+    Json dims = Json::array();
+    for (const ir::TensorDim& dim : value.dims) {
+      dims.push_back(dim.value >= 0 ? Json(dim.value) : Json(dim.name));
+    }
+    out.push_back({{"name", value.name}, {"type", ir::element_type_name(value.type)}});
+    if (value.has_shape) out.back()["shape"] = std::move(dims);
+  }
+  return out;
+}
+
+Json layer_facts(size_t index, const passes::TokenLayer& layer) {
+  return {{"layer", index},
+          {"attention", layer.attention},
+          {"node", layer.node},
+          {"cache", layer.cache},
+          {"slot", layer.slot},
+          {"heads", layer.heads},
+          {"kv_heads", layer.kv_heads},
+          {"dim_k", layer.dim_k},
+          {"dim_v", layer.dim_v},
+          {"scale", layer.scale},
+          {"softcap", layer.softcap},
+          {"rope", layer.rope},
+          {"mask", layer.mask},
+          {"mask_proved_to", layer.proven_length}};
+}
+
+nlohmann::ordered_json onnx_report(const import::ImportedModel& model, const OnnxFacts& facts) {
+  const passes::TokenForm& form = *facts.form;
+  Json out = file_facts(*model.tensor);
   out["inputs"] = {
       {"ids", form.ids_input}, {"mask", form.mask_input}, {"positions", form.positions_input}};
   out["cache"] = form.had_cache ? form.capacity > 0 ? "static" : "growing" : "introduced";

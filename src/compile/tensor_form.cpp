@@ -67,6 +67,55 @@ void limit_to_proven(const passes::TokenForm& form, const TensorFormOptions& opt
   model.max_context_length = proven;
 }
 
+// Lengths to try where nobody says one and the file's tables end before the default: a table of
+// learned positions says its own.
+std::vector<int64_t> shorter_lengths(const passes::TokenForm& form, int64_t than) {
+  std::vector<int64_t> out;
+  if (form.learned_positions > 0 && form.learned_positions < than) {
+    out.push_back(form.learned_positions);
+  }
+  for (int64_t length = 1024; length >= 16; length /= 2) {
+    if (length < than) out.push_back(length);
+  }
+  return out;
+}
+
+// The conversion at the longest length that the file reaches, where none was asked for.
+std::optional<passes::TokenForm> convert_shorter(const ir::TensorModel& model,
+                                                 passes::TokenFormOptions& options) {
+  const int64_t wanted = options.context_length;
+  const auto attempt = [&](int64_t length) -> std::optional<passes::TokenForm> {
+    options.context_length = length;
+    try {
+      return passes::to_token_form(model, options);
+    } catch (const InternalError&) {
+      throw;
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  };
+  const std::optional<passes::TokenForm> any = attempt(0);
+  if (!any) return std::nullopt;
+  for (const int64_t length : shorter_lengths(*any, wanted)) {
+    if (std::optional<passes::TokenForm> form = attempt(length)) return form;
+  }
+  return std::nullopt;
+}
+
+passes::TokenForm convert_form(const import::ImportedModel& model, const TensorFormOptions& options,
+                               passes::TokenFormOptions& found_with) {
+  try {
+    return passes::to_token_form(*model.tensor, found_with);
+  } catch (const InternalError&) {
+    throw;
+  } catch (const Error& error) {
+    if (error.code() != Code::kInvalidModel || options.max_context_length > 0) throw;
+    std::optional<passes::TokenForm> form = convert_shorter(*model.tensor, found_with);
+    if (!form) throw;
+    return std::move(*form);
+  }
+}
+
 }  // namespace
 
 std::optional<Conversion> convert_tensor_form(import::ImportedModel& model,
@@ -74,8 +123,13 @@ std::optional<Conversion> convert_tensor_form(import::ImportedModel& model,
   if (model.tensor == nullptr) return std::nullopt;
   passes::TokenFormOptions found_with = options_of(model, options);
   found_with.progress = options.progress;
-  passes::TokenForm form = passes::to_token_form(*model.tensor, found_with);
+  found_with.layers_found = options.layers_found;
+  const int64_t wanted = found_with.context_length;
+  passes::TokenForm form = convert_form(model, options, found_with);
+  const bool shorter = found_with.context_length < wanted;
   found_with.progress = {};
+  found_with.layers_found = nullptr;
+  if (options.layers_found != nullptr) *options.layers_found = form.layers;
   std::vector<std::string> files = std::move(model.graph.files);
   model.graph = std::move(form.graph);
   model.graph.files = std::move(files);
@@ -91,12 +145,22 @@ std::optional<Conversion> convert_tensor_form(import::ImportedModel& model,
     made.position_scheme = slot.position_scheme;
     model.slots.push_back(std::move(made));
   }
+  for (const passes::LengthChoice& choice : form.choices) {
+    model.warnings.push_back(
+        fmt::format("{} chooses tables of cos and sin by length; the plan holds those that it "
+                    "chooses at {} tokens, for all lengths",
+                    choice.node, choice.decided_at));
+  }
   model.vocabulary_size = form.vocabulary_size;
   model.hidden_size = form.hidden_size;
   model.num_layers = static_cast<int64_t>(form.layers.size());
+  if (shorter) {
+    model.max_context_length = found_with.context_length;
+    model.warnings.push_back(
+        fmt::format("the file's tables end before {} tokens: the plan takes {}", wanted,
+                    found_with.context_length));
+  }
   if (model.max_context_length == 0) {
-    const int64_t wanted =
-        options.max_context_length > 0 ? options.max_context_length : kDefaultContextLength;
     model.max_context_length = form.capacity > 0 ? form.capacity : wanted;
     model.warnings.push_back(
         fmt::format("the file does not say for how many tokens the model was trained; the plan "

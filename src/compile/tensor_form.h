@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "compile/import/import.h"
 #include "compile/passes/token_form/token_form.h"
@@ -18,6 +19,7 @@ struct TensorFormOptions {
   int64_t max_context_length = 0;
   bool allow_unproven = false;                       // lengths at which no mask was evaluated
   std::function<void(uint64_t, uint64_t)> progress;  // nodes; as in TokenFormOptions
+  std::vector<passes::TokenLayer>* layers_found = nullptr;  // as in TokenFormOptions
 };
 
 // What was found, and with which options.

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <functional>
 
 #include "tests/cli/process.h"
@@ -117,7 +118,10 @@ TEST(CliEveryVerb, NamesAWrongFile) {
       const Outcome outcome = run(Command{.args = good.args(wrong), .input = good.input});
       EXPECT_EQ(outcome.exit_code, 3) << good.verb << " " << wrong << ": " << outcome.err;
       EXPECT_THAT(outcome.err, HasSubstr(wrong)) << good.verb;
-      EXPECT_EQ(outcome.out, "") << good.verb;
+      // `build --json` gives the reason as JSON too.
+      const char* begin = good.verb == std::string("build") ? "{\n \"status\": \"refused\"" : "";
+      EXPECT_EQ(outcome.out.substr(0, std::strlen(begin)), begin) << good.verb;
+      EXPECT_EQ(outcome.out.empty(), *begin == '\0') << good.verb;
     }
   }
 }

@@ -49,6 +49,65 @@ TEST_F(CliOnnxBuild, ShowsWhatWasFoundAndInspectShowsItAgain) {
   EXPECT_THAT(json.out, Not(HasSubstr("\"seconds\"")));
 }
 
+TEST_F(CliOnnxBuild, ARefusalIsReported) {
+  const std::string model = KVERN_TEST_DATA "/golden/onnx/llama_gqa__int8_dynamic";
+  const Outcome refused =
+      run({"build", model, "-o", at("x.plan"), "--report", at("r.json"), "--json"});
+  EXPECT_EQ(refused.exit_code, 3);
+  const std::string text = read_text_file(at("r.json"), 1 << 24);
+  EXPECT_EQ(refused.out, text);
+  const Json report = parse_json(text, "report", Code::kInvalidArgument);
+  EXPECT_EQ(report.at("status"), "refused");
+  EXPECT_EQ(report.at("code"), "unsupported");
+  EXPECT_THAT(refused.err, HasSubstr(report.at("reason").get<std::string>()));
+  EXPECT_EQ(report.at("onnx").at("graph_inputs").at(0).at("name"), "input_ids");
+  EXPECT_TRUE(report.at("onnx").at("opsets").contains("ai.onnx"));
+  // A report of a refusal is ours to overwrite, beside the model too.
+  EXPECT_EQ(build({"--report", at("r.json")}).exit_code, 0);
+}
+
+TEST_F(CliOnnxBuild, ATwinThatIsAbsentIsFoundBeforeTheBuild) {
+  const Outcome refused = build({"--report", at("r.json"), "--twin", at("none.plan")});
+  EXPECT_EQ(refused.exit_code, 3);
+  EXPECT_FALSE(fs::exists(at("x.plan")));
+  EXPECT_FALSE(fs::exists(at("r.json")));
+}
+
+TEST_F(CliOnnxBuild, AnotherVocabularyIsNoTwin) {
+  ASSERT_EQ(build({"--no-verify", "-q"}).exit_code, 0);
+  const auto written = fs::last_write_time(at("x.plan"));
+  const Outcome refused = build(
+      {"--no-verify", "--twin", KVERN_TEST_DATA "/golden/tiny_llama", "--report", at("r.json")});
+  EXPECT_EQ(refused.exit_code, 2) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("has a vocabulary of 384"));
+  EXPECT_EQ(fs::last_write_time(at("x.plan")), written);
+}
+
+TEST_F(CliOnnxBuild, InspectShowsWarningsAndWhatIsNotProved) {
+  ASSERT_EQ(build({"-q"}).exit_code, 0);
+  const std::string shown = run({"inspect", at("x.plan")}).out;
+  EXPECT_THAT(shown, HasSubstr("warnings:\n"));
+  EXPECT_THAT(shown, HasSubstr("no tokenizer"));
+  EXPECT_THAT(shown, HasSubstr("both in plain f32 with the file's own weights"));
+  EXPECT_THAT(shown, HasSubstr("not compared: K and V, which the plan keeps as bf16"));
+  EXPECT_THAT(shown, HasSubstr("kv_attention bf16.k2.f32.split128"));
+}
+
+TEST_F(CliOnnxBuild, PlacesThatCannotBeWrittenAreUsageErrors) {
+  const Outcome nowhere = run({"build", model_, "-o", at("no/such/x.plan")});
+  EXPECT_EQ(nowhere.exit_code, 2);
+  EXPECT_THAT(nowhere.err, HasSubstr("there is no folder"));
+  const Outcome onto = build({"--report", at("./x.plan")});
+  EXPECT_EQ(onto.exit_code, 2);
+  EXPECT_THAT(onto.err, HasSubstr("the report would overwrite the plan"));
+  if (geteuid() == 0) return;  // root writes everywhere
+  fs::permissions(folder_, fs::perms::owner_read | fs::perms::owner_exec);
+  const Outcome locked = build({});
+  fs::permissions(folder_, fs::perms::owner_all);
+  EXPECT_EQ(locked.exit_code, 2);
+  EXPECT_THAT(locked.err, HasSubstr("no file can be made"));
+}
+
 TEST_F(CliOnnxBuild, QuietPrintsNoTable) {
   const Outcome built = build({"--quiet"});
   ASSERT_EQ(built.exit_code, 0) << built.err;

@@ -101,9 +101,25 @@ void write_slots(tf::Walk& walk) {
   }
 }
 
+// Says which layers were found, however the walk ends.
+class LayersFound {
+ public:
+  explicit LayersFound(tf::Walk& walk) : walk_(walk) {}
+  LayersFound(const LayersFound&) = delete;
+  LayersFound& operator=(const LayersFound&) = delete;
+  ~LayersFound() {
+    std::vector<TokenLayer>* to = walk_.options.layers_found;
+    if (to != nullptr && walk_.out.layers.size() > to->size()) to->swap(walk_.out.layers);
+  }
+
+ private:
+  tf::Walk& walk_;
+};
+
 TokenForm convert(const ir::TensorModel& model, const TokenFormOptions& options,
                   const tf::InputPlan& plan, std::vector<tf::World> worlds) {
   tf::Walk walk(model, options);
+  const LayersFound found(walk);
   walk.worlds = std::move(worlds);
   walk.deciding = walk.worlds.size() - 1;
   for (const tf::World& w : walk.worlds) {

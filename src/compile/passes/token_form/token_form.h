@@ -17,6 +17,20 @@
 
 namespace kvern::passes {
 
+// What was found of one attention.
+struct TokenLayer {
+  std::string attention;  // "decomposed", "Attention", "com.microsoft.GroupQueryAttention", …
+  std::string node;       // of the softmax or of the op
+  std::string
+      cache;  // "recognised", "introduced" (the file has none), "shared" with an earlier layer
+  int64_t slot = 0;
+  int64_t heads = 0, kv_heads = 0, dim_k = 0, dim_v = 0;
+  double scale = 0, softcap = 0;
+  std::string mask;           // "causal", "window 16", "alibi"
+  int64_t proven_length = 0;  // longest total length at which the mask was evaluated
+  std::string rope;           // "halves 64 of 64", "interleaved …", "none"
+};
+
 struct TokenFormOptions {
   // States as the user declares them: past input -> present output.
   std::map<std::string, std::string> states;
@@ -31,6 +45,8 @@ struct TokenFormOptions {
   // progress(done, total) nodes of the graph, from 0 for each try with shorter lengths; may be
   // empty, and may throw to end the work.
   std::function<void(uint64_t, uint64_t)> progress;
+  // Where given, takes the layers that were found, also of a conversion that is refused.
+  std::vector<TokenLayer>* layers_found = nullptr;
 };
 
 // How a cache of the file lies, for who fills it.
@@ -50,20 +66,6 @@ struct TokenSlot {
   std::string position_scheme;  // "rope", "alibi", "none" (learned ones are added to the embedding)
   std::string past_key, past_value, present_key, present_value;  // names; empty without a cache
   TokenCache key, value;                                         // where the file has one
-};
-
-// What was found of one attention.
-struct TokenLayer {
-  std::string attention;  // "decomposed", "Attention", "com.microsoft.GroupQueryAttention", …
-  std::string node;       // of the softmax or of the op
-  std::string
-      cache;  // "recognised", "introduced" (the file has none), "shared" with an earlier layer
-  int64_t slot = 0;
-  int64_t heads = 0, kv_heads = 0, dim_k = 0, dim_v = 0;
-  double scale = 0, softcap = 0;
-  std::string mask;           // "causal", "window 16", "alibi"
-  int64_t proven_length = 0;  // longest total length at which the mask was evaluated
-  std::string rope;           // "halves 64 of 64", "interleaved …", "none"
 };
 
 // Tables that the graph chooses by length: the plan holds what it chooses at `decided_at` tokens.
