@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "compile/contradict_rope.h"
 #include "compile/ir/ops.h"
 
 namespace kvern::compile {
@@ -61,6 +63,7 @@ class Comparison {
     compare_softcaps();
     compare_windows();
     compare_rope();
+    compare_norms();
     return std::move(out_);
   }
 
@@ -80,6 +83,7 @@ class Comparison {
     compare_number("num_hidden_layers", config_.num_layers,
                    static_cast<int64_t>(form_.layers.size()));
     compare_number("hidden_size", config_.hidden_size, form_.hidden_size);
+    compare_number("vocab_size", config_.vocabulary_size, form_.vocabulary_size);
     if (form_.layers.empty()) return;
     compare_number("num_attention_heads", config_.num_heads, form_.layers[0].heads);
     compare_number("num_key_value_heads", config_.num_kv_heads, form_.layers[0].kv_heads);
@@ -136,15 +140,33 @@ class Comparison {
   }
 
   void compare_rope() {
-    if (config_.rope_type != "longrope") return;
     const bool chooses =
         std::any_of(form_.notes.begin(), form_.notes.end(), [](const std::string& note) {
           return note.find("chooses by length") != std::string::npos;
         });
-    if (chooses) return;
+    if (chooses) return;  // one of its sets is the configuration's
+    for (const OtherRope& other : other_ropes(config_, graph_)) add(other.config, other.graph);
+    if (config_.rope_type != "longrope") return;
     add(fmt::format("rope_type longrope, with other frequencies beyond {} tokens",
                     config_.original_context_length),
         "the graph holds one set for all lengths: the exporter froze it");
+  }
+
+  // Some norm of the graph uses it: those of q and k may have their own.
+  void compare_norms() {
+    double other = 0;
+    for (const ir::Node& node : graph_.nodes()) {
+      const bool is_norm = node.op == &ir::ops::kRmsNorm || node.op == &ir::ops::kLayerNorm ||
+                           node.op == &ir::ops::kAddRmsNorm;
+      if (!is_norm) continue;
+      const double eps = node.attrs.as<ir::NormAttrs>().eps;
+      if (std::abs(eps - config_.norm_eps) <= 0.01 * config_.norm_eps) return;
+      other = eps;
+    }
+    if (config_.norm_eps > 0 && other > 0) {
+      add(fmt::format("{} {:g}", config_.norm_eps_field, config_.norm_eps),
+          fmt::format("the graph's norms have {:g}", other));
+    }
   }
 
   const import::ConfigFacts& config_;

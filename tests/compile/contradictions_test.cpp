@@ -71,5 +71,24 @@ TEST_F(Contradictions, SizesAreCompared) {
                                    HasSubstr("num_key_value_heads 4, the graph has 2")));
 }
 
+TEST_F(Contradictions, AnotherVocabularyAndEpsilonAreNamed) {
+  config_.vocabulary_size = 400;
+  config_.norm_eps = 1e-3;
+  EXPECT_THAT(found(), ElementsAre(HasSubstr("vocab_size 400, the graph has 384"),
+                                   HasSubstr("rms_norm_eps 0.001, the graph's norms have")));
+}
+
+TEST_F(Contradictions, AnotherRotationIsNamed) {
+  ASSERT_EQ(config_.ropes.size(), 1u);  // llama3
+  const import::ConfigRope said = config_.ropes[0];
+  config_.ropes[0].attrs.base *= 1.1;
+  EXPECT_THAT(found(), ElementsAre(HasSubstr("the graph turns by other frequencies")));
+  config_.ropes[0] = said;
+  config_.ropes[0].attrs.scaling = ir::FrequencyScaling::kNone;
+  EXPECT_THAT(found(), ElementsAre(HasSubstr("the graph turns by other frequencies")));
+  config_.ropes.push_back(said);  // of some layers
+  EXPECT_THAT(found(), IsEmpty());
+}
+
 }  // namespace
 }  // namespace kvern::compile

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "compile/import/config_rope.h"
 #include "compile/import/hf/config.h"
 #include "kvern/error.h"
 
@@ -53,6 +54,15 @@ void read_rope(const Config& config, ConfigFacts& facts) {
   if (original > 0) facts.original_context_length = original;
 }
 
+void read_norm_eps(const Config& config, ConfigFacts& facts) {
+  for (const char* field : {"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps"}) {
+    facts.norm_eps = real(config, field);
+    if (facts.norm_eps <= 0) continue;
+    facts.norm_eps_field = field;
+    return;
+  }
+}
+
 }  // namespace
 
 ConfigFacts read_config_facts(std::string_view text, const std::string& file) {
@@ -67,8 +77,14 @@ ConfigFacts read_config_facts(std::string_view text, const std::string& file) {
   facts.num_kv_heads = integer(config, {"num_key_value_heads"});
   facts.max_context_length =
       integer(config, {"max_position_embeddings", "n_positions", "n_ctx", "seq_length",
-                       "max_sequence_length", "context_length"});
+                       "max_sequence_length", "max_seq_len", "context_length"});
   read_rope(config, facts);
+  facts.head_dim = integer(config, {"head_dim"});
+  if (facts.head_dim == 0 && facts.num_heads > 0) {
+    facts.head_dim = facts.hidden_size / facts.num_heads;
+  }
+  facts.ropes = config_ropes(config, facts);
+  read_norm_eps(config, facts);
   const auto used =
       first({"use_sliding_window"}, [&](const char* key) { return config.find_bool(key); });
   if (used.value_or(true)) facts.sliding_window = integer(config, {"sliding_window"});

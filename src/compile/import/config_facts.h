@@ -7,7 +7,15 @@
 #include <string_view>
 #include <vector>
 
+#include "compile/ir/ops.h"
+
 namespace kvern::import {
+
+struct ConfigRope {
+  std::string text;  // "rope_theta 10000, rope type llama3"
+  ir::RopeFrequencyAttrs attrs;
+  std::vector<double> factors;  // divisors of frequencies; may be empty
+};
 
 struct ConfigFacts {
   std::string model_type;  // "gemma2"
@@ -16,6 +24,10 @@ struct ConfigFacts {
   int64_t num_layers = 0;
   int64_t num_heads = 0;
   int64_t num_kv_heads = 0;
+  int64_t head_dim = 0;
+  std::string norm_eps_field;  // "rms_norm_eps", …; empty: the file says none
+  double norm_eps = 0.0;
+  std::vector<ConfigRope> ropes;         // empty: none said, or none that Kvern knows
   int64_t max_context_length = 0;        // max_position_embeddings and its older names
   std::string rope_type;                 // "longrope"; empty: none named, or "default"
   int64_t original_context_length = 0;   // of a scaled rope
