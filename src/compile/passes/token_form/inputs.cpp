@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "compile/passes/token_form/feeds.h"
+#include "compile/passes/token_form/find_ids.h"
 #include "kvern/error.h"
 
 namespace kvern::passes::token_form {
@@ -26,30 +27,6 @@ using ir::TensorValueId;
 
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
-}
-
-// The input that chooses rows of a matrix of floats: by name, else the first one of that use.
-TensorValueId find_ids(const TensorGraph& graph) {
-  for (const TensorValueId id : graph.inputs) {
-    if (graph.name_of(id) == "input_ids") return id;
-  }
-  for (const ir::TensorNode& node : graph.nodes) {
-    if (node.op != "Gather" || !node.has_input(0) || !node.has_input(1)) continue;
-    const bool is_input =
-        std::find(graph.inputs.begin(), graph.inputs.end(), node.inputs[1]) != graph.inputs.end();
-    const auto table = graph.constants.find(node.inputs[0]);
-    if (is_input && table != graph.constants.end() && table->second.rank() == 2 &&
-        ir::is_float(table->second.type())) {
-      return node.inputs[1];
-    }
-  }
-  std::string names;
-  for (const TensorValueId id : graph.inputs)
-    names += (names.empty() ? "" : ", ") + graph.name_of(id);
-  throw Error(Code::kUnsupported,
-              fmt::format("onnx: no input holds token ids (looked for 'input_ids' and for one that "
-                          "chooses rows of an embedding); the graph's inputs are {}",
-                          names.empty() ? "none" : names));
 }
 
 InputPlan::Line scalar_line(const TensorValue& value, TensorValueId id, InputPlan& plan,
@@ -73,7 +50,7 @@ InputPlan::Line scalar_line(const TensorValue& value, TensorValueId id, InputPla
     throw Error(Code::kUnsupported,
                 fmt::format("onnx: input {} is none that Kvern knows, so that what a mask makes of "
                             "it cannot be proved; say what it holds with --input "
-                            "{}=past|total|tokens|NUMBER",
+                            "{}=past|total|tokens|positions|NUMBER",
                             shown(value), value.name));
   }
   return line;
@@ -134,25 +111,31 @@ InputPlan::Line line_of(const TensorGraph& graph, TensorValueId id, InputPlan& p
                       "of at most {}",
                       shown(value), plan.batch, kMostBatch));
     }
-    return {id, "ids", "", value.dims};
+    return {id, "ids", declared_as(options, value.name), value.dims};
   }
-  if (contains(value.name, "position")) return {id, "positions", "", value.dims};
-  if (contains(value.name, "mask") && rank >= 2) {
-    if (rank == 3 || rank > 4) {
+  std::string declared = declared_as(options, value.name);
+  if (declared != "positions" && declared != "mask") declared.clear();  // of one number
+  if (declared == "positions" || (declared.empty() && contains(value.name, "position"))) {
+    return {id, "positions", declared, value.dims};
+  }
+  if (declared == "mask" || (declared.empty() && contains(value.name, "mask") && rank >= 2)) {
+    if (rank != 2 && rank != 4) {
       throw Error(Code::kUnsupported,
                   fmt::format("onnx: the mask {} has rank {}; [batch, total length] and [batch, "
                               "heads, length, total length] are known",
                               shown(value), rank));
     }
-    return {id, rank == 4 ? "mask 4d" : "mask", "", value.dims};
+    return {id, rank == 4 ? "mask 4d" : "mask", declared, value.dims};
   }
   if (ir::is_float(value.type) && rank >= 3) return past_line(value, id, plan);
   if (rank <= 1) return scalar_line(value, id, plan, options);
   throw Error(Code::kUnsupported,
-              fmt::format("onnx: input {} is none that Kvern knows: ids, attention_mask, "
-                          "position_ids, caches and lengths are; a model that reads anything else "
-                          "is no text decoder, or export it without that input",
-                          shown(value)));
+              fmt::format("onnx: input {} is none that Kvern knows: input_ids, attention_mask, "
+                          "position_ids, caches and lengths are. If it holds one of these under "
+                          "another name, say so with --input {}=ids|mask|positions; a model that "
+                          "reads anything else is no text decoder, or export it without that "
+                          "input",
+                          shown(value), value.name));
 }
 
 Value bind_past(Walk& walk, const InputPlan::Line& line, const TensorValue& value) {
@@ -193,13 +176,16 @@ namespace {
 
 // A number is what an int32 holds: lengths, counts, flags.
 void check_declared(const std::string& name, const std::string& meaning) {
-  if (meaning == "past" || meaning == "total" || meaning == "tokens") return;
+  for (const char* known : {"ids", "mask", "positions", "past", "total", "tokens"}) {
+    if (meaning == known) return;
+  }
   int32_t number = 0;
   const auto [end, problem] =
       std::from_chars(meaning.data(), meaning.data() + meaning.size(), number);
   if (problem == std::errc() && end == meaning.data() + meaning.size()) return;
   throw Error(Code::kInvalidArgument,
-              fmt::format("--input {}={}: past, total, tokens or a number of 32 bits is wanted",
+              fmt::format("--input {}={}: ids, mask, positions, past, total, tokens or a number of "
+                          "32 bits is wanted",
                           name, meaning));
 }
 
@@ -208,7 +194,7 @@ void check_all_declared(const ir::TensorGraph& graph, const InputPlan& plan,
                         const TokenFormOptions& options) {
   for (const auto& [name, meaning] : options.inputs) {
     const auto declares = [&](const InputPlan::Line& line) {
-      return line.role == "scalar" && graph.name_of(line.id) == name;
+      return (line.role == "scalar" || line.meaning == meaning) && graph.name_of(line.id) == name;
     };
     check_declared(name, meaning);
     if (std::any_of(plan.lines.begin(), plan.lines.end(), declares)) continue;
@@ -225,7 +211,7 @@ void check_all_declared(const ir::TensorGraph& graph, const InputPlan& plan,
 
 InputPlan plan_inputs(const ir::TensorModel& model, const TokenFormOptions& options) {
   InputPlan plan;
-  plan.ids = find_ids(model.graph);
+  plan.ids = find_ids(model.graph, options);
   for (const TensorValueId id : model.graph.inputs) {
     plan.lines.push_back(line_of(model.graph, id, plan, options));
   }
