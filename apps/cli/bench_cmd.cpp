@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <future>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -10,6 +11,7 @@
 #include "apps/cli/interrupt.h"
 #include "apps/cli/output.h"
 #include "apps/cli/verb.h"
+#include "kvern/build.h"
 #include "kvern/engine.h"
 #include "kvern/plan.h"
 
@@ -27,6 +29,7 @@ struct Flags {
   int32_t repetitions = 5;
   int32_t threads = 0;
   bool no_kv_cache = false;
+  bool prompt_given = false, new_given = false, depths_given = false;
   std::string output = "md";
 };
 
@@ -234,8 +237,32 @@ void check_lengths(const Flags& flags, const PlanSummary& plan) {
                   longest, plan.max_context_length));
 }
 
-int bench(const Flags& flags) {
+void check_is_plan(const std::string& path) {
+  std::error_code ignored;
+  if (is_plan(path) || !std::filesystem::exists(path, ignored)) return;
+  throw Error(
+      Code::kInvalidPlan,
+      fmt::format("'{}' is no plan, and a plan is measured: `kvern build {} -o model.plan`, "
+                  "then `kvern bench model.plan`",
+                  path, path));
+}
+
+// What nobody asked for is cut to what a plan of a short context takes.
+void fit_defaults(const PlanSummary& plan, Flags& flags) {
+  const int64_t room = plan.max_context_length - 1;
+  const auto cut = [](int32_t value, int64_t most) {
+    return static_cast<int32_t>(std::min<int64_t>(value, std::max<int64_t>(most, 1)));
+  };
+  if (!flags.prompt_given) flags.prompt_tokens = cut(flags.prompt_tokens, room);
+  int32_t& depth = *std::max_element(flags.depths.begin(), flags.depths.end());
+  if (!flags.depths_given) depth = cut(depth, room / 2);
+  if (!flags.new_given) flags.new_tokens = cut(flags.new_tokens, room - depth);
+}
+
+int bench(Flags flags) {
+  check_is_plan(flags.plan);
   const PlanSummary plan = Plan::open(flags.plan).summary();
+  fit_defaults(plan, flags);
   check_lengths(flags, plan);
   const double roof = measure_read_bandwidth(flags.threads);
   EngineOptions options;
@@ -279,7 +306,12 @@ std::function<int()> setup_bench(CLI::App& app) {
   app.add_option("-o,--output", flags->output, "md or json")
       ->capture_default_str()
       ->check(CLI::IsMember({"md", "json"}));
-  return [=] { return bench(*flags); };
+  return [flags, &app] {
+    flags->prompt_given = app.get_option("-p")->count() > 0;
+    flags->new_given = app.get_option("-n")->count() > 0;
+    flags->depths_given = app.get_option("-d")->count() > 0;
+    return bench(*flags);
+  };
 }
 
 }  // namespace kvern::cli

@@ -121,7 +121,10 @@ std::string cached_plan(const std::string& model_path, const BuildFlags& flags, 
   const fs::path folder = cache_folder();
   const fs::path note = note_path(folder, model_path, flags);
   std::string key = note.empty() ? "" : read_note(note);
-  if (key.empty()) key = builder.key(model_path);
+  if (key.empty()) {
+    if (!use.quiet) options.progress = progress_line("kvern: looking for a built plan");
+    key = Builder(options).key(model_path);
+  }
   const fs::path plan = folder / (key + ".plan");
   if (!usable(plan, use.verify)) {
     remove_leftovers(folder);
@@ -167,7 +170,8 @@ void add_onnx_flags(CLI::App& app, const std::shared_ptr<BuildFlags>& flags) {
        "--state")
       ->delimiter(',');
   mark(app.add_option("--input", flags->inputs,
-                      "NAME=past|total|tokens|NUMBER: what an input holds that nothing explains"),
+                      "NAME=ids|mask|positions|past|total|tokens|NUMBER: what an input holds "
+                      "whose name and use do not say it"),
        "--input")
       ->delimiter(',');
   mark(app.add_option("--dynamic-quant", flags->dynamic_quant,

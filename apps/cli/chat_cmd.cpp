@@ -166,12 +166,16 @@ int chat(const Flags& flags) {
   Engine engine = Engine::load(plan, flags.engine.to_options());
   const PlanSummary& summary = engine.summary();
   if (!summary.has_chat_template || !summary.has_tokenizer) {
-    throw Error(
-        Code::kUnsupported,
-        fmt::format("'{}' has no {}: it completes text and does not chat; use `kvern run {} "
-                    "-p TEXT`",
-                    flags.engine.model, summary.has_tokenizer ? "chat template" : "tokenizer",
-                    flags.engine.model));
+    const std::string& model = flags.engine.model;
+    throw Error(Code::kUnsupported,
+                summary.has_tokenizer
+                    ? fmt::format("'{}' has no chat template: it completes text and does not chat; "
+                                  "use `kvern run {} -p TEXT`",
+                                  model, model)
+                    : fmt::format("'{}' has no tokenizer and takes token ids only; use `kvern run "
+                                  "{} --prompt-ids 1,2,3`, or build it with tokenizer.json beside "
+                                  "the model",
+                                  model, model));
   }
   if (summary.synthetic) print_error("warning: the weights are synthetic: answers mean nothing");
   Request defaults;

@@ -26,10 +26,12 @@ constexpr Verb kVerbs[] = {
     {"run", "Answer a prompt from a plan or a model",
      "  kvern run model.plan -p \"Once upon a time\" -n 64\n"
      "  kvern run model.gguf --chat -p \"Why is the sky blue?\"\n"
+     "  kvern run model.onnx --prompt-ids 1,2,3 -n 16\n"
      "  echo \"A mill is\" | kvern run model.plan - --json\n",
      setup_run},
     {"chat", "Talk with a model",
      "  kvern chat model.plan\n"
+     "  kvern chat onnx_folder/\n"
      "  kvern chat model.gguf --system \"Answer in one sentence.\" --temperature 0.7 --seed 1\n",
      setup_chat},
     {"tokenize", "Show a text's tokens, or the text of tokens",
@@ -44,7 +46,8 @@ constexpr Verb kVerbs[] = {
     {"inspect", "Show what a plan holds and what the build did",
      "  kvern inspect model.plan\n"
      "  kvern inspect model.plan --why layers.0.attn.qkv\n"
-     "  kvern inspect model.plan --graph\n",
+     "  kvern inspect model.plan --graph\n"
+     "  kvern inspect model.plan --json\n",
      setup_inspect},
     {"verify", "Check every byte of a plan", "  kvern verify model.plan\n", setup_verify},
     {"run-graph", "Run an ONNX graph as it is written, from .npz to .npz",
@@ -123,7 +126,8 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", KVERN_VERSION);
   app.require_subcommand(1);
   app.footer(
-      "Exit codes: 0 ok, 1 failed, 2 wrong command line, 3 model, plan or request refused.\n"
+      "Exit codes: 0 ok, 1 failed, 2 wrong command line, 3 model, plan or request refused,\n"
+      "130 interrupted.\n"
       "`kvern VERB --help` shows a verb's options and examples.");
   std::function<int()> action;
   for (const Verb& verb : kVerbs) {

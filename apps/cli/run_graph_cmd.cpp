@@ -71,6 +71,12 @@ void print_summary(const GraphSummary& graph, bool json) {
 }
 
 int run(const Flags& flags) {
+  if (is_plan(flags.model)) {
+    throw Error(Code::kInvalidArgument,
+                fmt::format("'{}' is a plan; run-graph runs an .onnx file as it is written. `kvern "
+                            "run` answers from a plan",
+                            flags.model));
+  }
   if (flags.opset_info) {
     const GraphSummary graph = summarize_graph(flags.model);
     print_summary(graph, flags.json);

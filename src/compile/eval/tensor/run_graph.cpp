@@ -1,6 +1,7 @@
 // Runs a whole graph: nodes in order, values dropped after their last reader, bodies of If and Loop
 // with what they capture.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <limits>
@@ -182,6 +183,24 @@ std::string wanted_inputs(const TensorGraph& graph) {
   return out;
 }
 
+// Names of values that look alike, else the outputs of nodes from the first on.
+std::string some_values(const ir::TensorGraph& graph, const std::string& like) {
+  constexpr size_t kShown = 8;
+  std::vector<std::string> alike, others;
+  for (const ir::TensorNode& node : graph.nodes) {
+    for (const ir::TensorValueId id : node.outputs) {
+      if (id == ir::kNoValue) continue;
+      const std::string& name = graph.name_of(id);
+      (name.find(like) != std::string::npos ? alike : others).push_back(name);
+    }
+  }
+  std::vector<std::string>& shown = alike.empty() ? others : alike;
+  const size_t more = shown.size() > kShown ? shown.size() - kShown : 0;
+  shown.resize(shown.size() - more);
+  return fmt::format("{}{}", fmt::join(shown, ", "),
+                     more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
 }  // namespace
 
 std::map<std::string, Array> run_tensor_graph(const TensorGraph& graph,
@@ -216,7 +235,8 @@ std::map<std::string, Array> run_tensor_graph(const TensorGraph& graph,
   for (const std::string& name : options.also) {
     const ir::TensorValueId id = graph.find(name);
     if (id == ir::kNoValue) {
-      throw Error(Code::kInvalidArgument, fmt::format("there is no value '{}'", name));
+      throw Error(Code::kInvalidArgument, fmt::format("there is no value '{}'; values are {}", name,
+                                                      some_values(graph, name)));
     }
     wanted.push_back(id);
   }

@@ -155,6 +155,16 @@ std::string find_onnx(const std::string& folder) {
       if (std::ranges::find(names, usual) != names.end()) return (where / usual).string();
     }
     if (names.size() == 1) return (where / names[0]).string();
+    const auto has = [&](const char* name) {
+      return std::ranges::find(names, name) != names.end();
+    };
+    if (has("decoder_model.onnx") && has("decoder_with_past_model.onnx")) {
+      fail(
+          fmt::format("folder '{}' holds a decoder in two files: give '{}', which takes prompts of "
+                      "any length (Kvern keeps the cache itself); decoder_with_past_model.onnx "
+                      "only goes on from a cache",
+                      where.string(), (where / "decoder_model.onnx").string()));
+    }
     std::string listed;
     for (size_t i = 0; i < std::min<size_t>(names.size(), 8); ++i) {
       listed += (i == 0 ? "" : ", ") + shown(names[i]);
