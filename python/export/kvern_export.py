@@ -12,10 +12,13 @@ import os
 import pathlib
 import shutil
 import sys
+import warnings
 
 for _name, _value in (("HF_HUB_OFFLINE", "1"), ("TRANSFORMERS_VERBOSITY", "error"),
-                      ("HF_HUB_DISABLE_PROGRESS_BARS", "1"), ("PYTHONWARNINGS", "ignore")):
+                      ("HF_HUB_DISABLE_PROGRESS_BARS", "1")):
     os.environ.setdefault(_name, _value)
+if not sys.warnoptions:  # python -W and PYTHONWARNINGS go before
+    warnings.simplefilter("ignore")
 
 import export_versions
 
@@ -71,10 +74,35 @@ def _arguments():
     return parser.parse_args()
 
 
+def _check_folders(folder, out):
+    if not (folder / "config.json").is_file():
+        sys.exit(f"kvern_export: {folder} has no config.json: it is no Hugging Face folder")
+    if out.resolve() == folder.resolve():
+        sys.exit(f"kvern_export: the export would be written among the files of {folder}: give "
+                 "another folder with -o")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        sys.exit(f"kvern_export: cannot make the folder {out}: {error.strerror}")
+    if not os.access(out, os.W_OK | os.X_OK):
+        sys.exit(f"kvern_export: cannot write into {out}: give another folder with -o")
+
+
+def _export(exporter, args):
+    """The path of the model; what an exporter throws ends the program with a sentence."""
+    import export_graph
+
+    try:
+        return export_graph.export(exporter, args.folder, args.out, args.opset)
+    except Exception as error:  # exporters throw anything
+        text = " ".join(str(error).split())[:300]
+        sys.exit(f"kvern_export: {exporter} cannot export {args.folder}: {type(error).__name__}: "
+                 f"{text}; docs/export.md says which exporter takes which model")
+
+
 def main():
     args = _arguments()
-    if not (args.folder / "config.json").is_file():
-        sys.exit(f"kvern_export: {args.folder} has no config.json: it is no Hugging Face folder")
+    _check_folders(args.folder, args.out)
     program = args.kvern or shutil.which("kvern")
     if not args.no_kvern and not program:
         sys.exit("kvern_export: no kvern on the PATH: give --kvern, or --no-kvern to do without")
@@ -86,7 +114,7 @@ def main():
     import export_graph
 
     print(f"exporting with {exporter} ...", flush=True)
-    path = export_graph.export(exporter, args.folder, args.out, args.opset)
+    path = _export(exporter, args)
     try:
         print(f"{path}: {export_graph.check(path)}", flush=True)
     except export_graph.Refused as error:
