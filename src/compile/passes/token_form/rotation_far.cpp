@@ -140,7 +140,13 @@ void check_far_angles(const RuleCall& call, Value& table) {
   const Walk& walk = call.walk;
   if (table.known()->uniform() || !ir::is_float(table.type)) return;
   const int64_t axis = table.shapes[0].size() < 2 ? -1 : token_axis(walk, table);
-  if (is_same_everywhere(walk, table, axis)) return;
+  if (is_same_everywhere(walk, table, axis)) {
+    if (!table.known()->by_length) return;
+    throw Error(Code::kUnsupported,
+                fmt::format("onnx: {}: it multiplies activations with numbers that the graph "
+                            "chooses by length and that are no cos or sin of positions",
+                            call.node.who()));
+  }
   if (axis < 0) {
     throw Error(
         Code::kUnsupported,

@@ -47,7 +47,7 @@ void note_frequencies(Walk& walk, const ir::Array& array) {
   if (std::find(all.begin(), all.end(), values) == all.end()) all.push_back(std::move(values));
 }
 
-std::vector<Value> fold(const RuleCall& call) {
+std::vector<Value> fold_numbers(const RuleCall& call) {
   const size_t num_worlds = call.walk.worlds.size();
   bool uniform = true;
   for (const Value* input : call.inputs) {
@@ -79,6 +79,19 @@ std::vector<Value> fold(const RuleCall& call) {
   return out;
 }
 
+bool is_by_length(const Value* value) {
+  return value != nullptr && value->known() != nullptr && value->known()->by_length;
+}
+
+std::vector<Value> fold(const RuleCall& call) {
+  std::vector<Value> out = fold_numbers(call);
+  if (std::none_of(call.inputs.begin(), call.inputs.end(), is_by_length)) return out;
+  for (Value& value : out) {
+    if (value.known() != nullptr) value.known()->by_length = true;
+  }
+  return out;
+}
+
 bool truth(Value& condition, size_t world) {
   return condition.known()->at(world).to_i64(1).at(0) != 0;
 }
@@ -106,6 +119,36 @@ void note_choice(const RuleCall& call, Value& condition) {
   walk.out.choices.push_back(std::move(choice));
 }
 
+// The taken one, known for what it is from here on.
+Value chosen(const Value& taken) {
+  Value out = taken;
+  auto made = std::make_shared<Known>(*taken.known());
+  made->by_length = true;
+  out.detail = std::move(made);
+  return out;
+}
+
+// What is chosen by length turns activations by their positions, or meets none.
+bool may_read_chosen(const RuleCall& call, size_t input) {
+  const ir::TensorNode& node = call.node;
+  const bool microsoft = node.domain == "com.microsoft";
+  if (node.op == "Mul" && node.domain.empty()) return !call.in(input).known()->uniform();
+  if (node.op == "RotaryEmbedding")
+    return input == (microsoft ? 2 : 1) || input == (microsoft ? 3 : 2);
+  return node.op == "GroupQueryAttention" && microsoft && (input == 7 || input == 8);
+}
+
+bool misreads_chosen(const RuleCall& call) {
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    if (is_by_length(call.inputs[i]) && !may_read_chosen(call, i)) return true;
+  }
+  return false;
+}
+
+constexpr const char* kMisread =
+    "it reads numbers that the graph chooses by length, and only tables of cos and sin may be "
+    "chosen so: export without the choice";
+
 // Cos and sin, or frequencies: what may be chosen by length.
 bool is_table(Value& value) {
   return value.known() != nullptr && value.known()->uniform() && ir::is_float(value.type) &&
@@ -126,7 +169,7 @@ std::optional<Value> choose_table(const RuleCall& call) {
   }
   if (call.in(1).shapes != call.in(2).shapes || !differs(call.walk, condition)) return std::nullopt;
   note_choice(call, condition);
-  return truth(condition, call.walk.deciding) ? call.in(1) : call.in(2);
+  return chosen(truth(condition, call.walk.deciding) ? call.in(1) : call.in(2));
 }
 
 std::vector<Value> run_body(const RuleCall& call, const char* branch, std::vector<Value>& outer) {
@@ -165,7 +208,9 @@ std::vector<Value> run_branch(const RuleCall& call, std::vector<Value>& outer) {
                "cos and sin may be chosen by length"));
   }
   note_choice(call, condition);
-  return both[truth(condition, call.walk.deciding) ? 1 : 0];
+  std::vector<Value>& taken = both[truth(condition, call.walk.deciding) ? 1 : 0];
+  for (Value& value : taken) value = chosen(value);
+  return taken;
 }
 
 bool only_needs_shapes(const ir::TensorNode& node) {
@@ -214,6 +259,9 @@ std::vector<Value> apply(const RuleCall& call, std::vector<Value>& values) {
   }
   if (const Value* problem = first_opaque(call)) {
     return std::vector<Value>(node.outputs.size(), *problem);
+  }
+  if (misreads_chosen(call)) {
+    return std::vector<Value>(node.outputs.size(), opaque(call, kMisread));
   }
   const Rule rule = find_rule(node);
   if (rule == nullptr) {
