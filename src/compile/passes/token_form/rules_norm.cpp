@@ -143,7 +143,9 @@ Value with_vector(const RuleCall& call, Value& x, Value& vector, bool multiply,
 Values rule_reduce_mean(const RuleCall& call) {
   Value& x = call.in(0);
   std::vector<int64_t> axes = call.node.ints("axes");
-  if (call.has(1) && call.in(1).known() != nullptr) axes = call.in(1).known()->at(0).to_i64();
+  if (call.has(1) && call.in(1).known() != nullptr && call.in(1).known()->uniform()) {
+    axes = call.in(1).known()->at(0).to_i64();
+  }
   if (axes.size() != 1 || !is_last_axis(call, axes[0]) || call.node.i("keepdims", 1) == 0 ||
       x.get<Scores>() != nullptr) {
     return rule_reduce(call);

@@ -56,7 +56,9 @@ Values rule_reduce_max(const RuleCall& call) {
   Value& x = call.in(0);
   const Scores* scores = x.get<Scores>();
   std::vector<int64_t> axes = call.node.ints("axes");
-  if (call.has(1) && call.in(1).known() != nullptr) axes = call.in(1).known()->at(0).to_i64();
+  if (call.has(1) && call.in(1).known() != nullptr && call.in(1).known()->uniform()) {
+    axes = call.in(1).known()->at(0).to_i64();
+  }
   if (scores == nullptr) return rule_reduce(call);
   const auto rank = static_cast<int64_t>(x.shapes[0].size());
   if (scores->normalised || scores->capping || scores->row_max || axes.size() != 1 ||
