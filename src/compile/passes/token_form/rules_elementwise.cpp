@@ -202,6 +202,18 @@ Value combine_sides(const RuleCall& call, Op op, Value& a, Value& b, std::vector
   return combine(call, expr(op, expr_x(0), expr_x(1)), values, like.type, std::move(shapes));
 }
 
+// What a map wrote, a norm of single heads say: its gamma is written too, for a rotation that
+// follows turns features of one factor.
+bool is_mapped(const Walk& walk, const Value& x) {
+  const auto view = x.view();
+  if (view == nullptr || symbols(view->elements[0]).empty()) return false;
+  const int32_t base = symbols(view->elements[0])[0].base[0];
+  if (base < 0) return false;
+  const ir::ValueId value = walk.emit.bases[static_cast<size_t>(base)].value;
+  const ir::Graph& graph = walk.emit.graph;
+  return value.valid() && graph.nodes()[graph.producer(value)].op == &ops::kMap;
+}
+
 Value with_number(const RuleCall& call, Op op, Value& x, Value& c, double number, bool x_first,
                   std::vector<Shape> shapes) {
   if (x.view() != nullptr && op == Op::kMul) return scaled(call, x, number, std::move(shapes));
@@ -225,6 +237,10 @@ Value known_side(const RuleCall& call, Op op, Value& x, Value& c, bool x_first,
   }
   if (const std::optional<double> number = scalar_of(c)) {
     return with_number(call, op, x, c, *number, x_first, std::move(shapes));
+  }
+  if (op == Op::kMul && c.known()->uniform() && shapes == x.shapes && is_mapped(call.walk, x)) {
+    Value made = combine_sides(call, op, x, c, shapes);
+    if (!made.is_opaque()) return made;
   }
   if (op == Op::kMul || (op == Op::kDiv && x_first)) {
     if (op == Op::kMul && is_feature_vector(c)) {
