@@ -108,6 +108,25 @@ TEST_F(CliOnnxBuild, PlacesThatCannotBeWrittenAreUsageErrors) {
   EXPECT_THAT(locked.err, HasSubstr("no file can be made"));
 }
 
+TEST_F(CliOnnxBuild, WithoutALengthATableOfPositionsSaysIt) {
+  const std::string alone = at("opt.onnx");  // no config.json beside it
+  fs::copy_file(KVERN_TEST_DATA "/golden/onnx/opt__opt_past/model.onnx", alone);
+  const Outcome built = run({"build", alone, "-o", at("opt.plan"), "-q"});
+  EXPECT_EQ(built.exit_code, 0) << built.err;
+  EXPECT_THAT(built.err, HasSubstr("tables end before 2048 tokens: the plan takes 128"));
+  EXPECT_EQ(run({"build", alone, "-o", at("y.plan"), "--max-context-length", "200"}).exit_code, 3);
+}
+
+TEST_F(CliOnnxBuild, OtherVerbsSayWhatToDoWithIt) {
+  ASSERT_EQ(build({"-q", "--no-verify"}).exit_code, 0);
+  EXPECT_THAT(run({"bench", model_}).err, HasSubstr("kvern build"));
+  EXPECT_THAT(run({"run-graph", at("x.plan"), "-o", at("y.npz")}).err, HasSubstr("is a plan"));
+  EXPECT_THAT(run({"chat", at("x.plan")}).err, HasSubstr("--prompt-ids 1,2,3"));
+  const Outcome short_context = run({"bench", at("x.plan"), "-r", "1", "-o", "json"});
+  EXPECT_EQ(short_context.exit_code, 0) << short_context.err;
+  EXPECT_THAT(short_context.out, HasSubstr("\"pp63\""));
+}
+
 TEST_F(CliOnnxBuild, QuietPrintsNoTable) {
   const Outcome built = build({"--quiet"});
   ASSERT_EQ(built.exit_code, 0) << built.err;
