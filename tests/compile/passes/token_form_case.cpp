@@ -78,7 +78,8 @@ std::string expanded(const std::string& line, int depth = 0) {
   return out;
 }
 
-void read_option(const std::string& line, TokenFormOptions& options) {
+void read_option(const std::string& line, TokenFormCase& out) {
+  TokenFormOptions& options = out.options;
   const std::vector<std::string> words = words_of(line);
   const std::string& kind = words.at(1);
   const std::string& what = words.at(2);
@@ -92,6 +93,8 @@ void read_option(const std::string& line, TokenFormOptions& options) {
     options.config[name] = std::stoll(what.substr(equals + 1));
   } else if (kind == "context_length") {
     options.context_length = std::stoll(what);
+  } else if (kind == "rounds") {
+    out.rounding = std::stod(what);
   } else {
     KVERN_CHECK(false, "no option: {}", line);
   }
@@ -138,7 +141,7 @@ TokenFormCase read_token_form_case(const std::string& name) {
     if (line.starts_with("--- ")) {
       section = line.substr(4);
     } else if (section.empty()) {
-      if (line.starts_with("option ")) read_option(line, out.options);
+      if (line.starts_with("option ")) read_option(line, out);
     } else if (section == "tensor") {
       tensor += expanded(line);
     } else if (section == "found") {

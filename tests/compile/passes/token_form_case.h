@@ -2,7 +2,7 @@
 //
 //   # what the case shows
 //   option state past_k=present_k        also: input NAME=MEANING, config NAME=NUMBER,
-//                                        context_length N
+//                                        context_length N, rounds R: the graph does, by so much
 //   --- tensor
 //   use decoder_begin L=0                the text of tests/token_form/decoder_begin.part, with
 //   every
@@ -28,6 +28,7 @@ struct TokenFormCase {
   ir::TensorModel model;  // constants have origins in `file`
   std::shared_ptr<const std::vector<std::byte>> file;
   TokenFormOptions options;
+  double rounding = 1e-4;  // that logits may differ by, relative
   std::string found, token;          // expected
   std::vector<std::string> refused;  // expected parts of the message; empty: it converts
 };

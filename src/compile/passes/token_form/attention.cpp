@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "compile/passes/token_form/attention_reading.h"
+#include "compile/passes/token_form/rotation_table.h"
 #include "kvern/error.h"
 
 namespace kvern::passes::token_form {
@@ -15,17 +16,50 @@ namespace {
 
 namespace ops = ir::ops;
 
+// The turn whose angles the file computes in less than f32: no frequency gives these.
+const Turn* rounded_turn(const Walk& walk, const std::vector<double>& frequencies) {
+  for (const Turn& turn : walk.turns) {
+    if (turn.angles != ir::ElementType::kFloat && turn.frequencies == frequencies) return &turn;
+  }
+  return nullptr;
+}
+
+// Rows of a table of all positions, with every rounding of the file.
+std::vector<ir::ValueId> rows_of_turn(Walk& walk, const Turn& turn, const std::string& name) {
+  const int64_t positions = num_positions(walk);
+  const auto half = static_cast<int64_t>(turn.frequencies.size());
+  int64_t& learned = walk.out.learned_positions;
+  learned = learned > 0 ? std::min(learned, positions) : positions;
+  std::vector<ir::ValueId> out;
+  for (const bool is_sin : {false, true}) {
+    const std::string of = name + (is_sin ? ".sin" : ".cos");
+    const ir::ValueId table =
+        walk.emit.literal(of + "_table", {positions, half}, rounded_table(turn, positions, is_sin));
+    out.push_back(walk.emit.add(ops::kEmbedding, {walk.emit.positions(), table}, of));
+  }
+  return out;
+}
+
 // cos and sin [tokens, half] of one set of frequencies.
 std::pair<ir::ValueId, ir::ValueId> angles_of(Walk& walk, const std::vector<double>& frequencies) {
   const auto found = walk.angles.find(frequencies);
   if (found != walk.angles.end()) return found->second;
   const auto half = static_cast<int64_t>(frequencies.size());
   const std::string name = walk.angles.empty() ? "rope" : fmt::format("rope{}", walk.angles.size());
+  if (const Turn* turn = rounded_turn(walk, frequencies)) {
+    const std::vector<ir::ValueId> rows = rows_of_turn(walk, *turn, name);
+    return walk.angles.emplace(frequencies, std::pair(rows[0], rows[1])).first->second;
+  }
   const ir::ValueId by = walk.emit.literal(name + ".frequencies", {half}, frequencies);
   const std::vector<ir::ValueId> made =
       walk.emit.graph.add(ops::kRopeAngles, {walk.emit.positions(), by},
                           ops::kRopeAngles.default_attrs(), name + ".angles");
   return walk.angles.emplace(frequencies, std::pair(made[0], made[1])).first->second;
+}
+
+std::string angles_text(const Walk& walk, const std::vector<double>& frequencies) {
+  const Turn* turn = rounded_turn(walk, frequencies);
+  return turn == nullptr ? "" : fmt::format(" (angles in {})", ir::element_type_name(turn->angles));
 }
 
 ir::ValueId turned(Walk& walk, const AttentionReading& r, ir::ValueId x, int64_t heads,
@@ -170,8 +204,9 @@ Value attend(Walk& walk, const ir::TensorNode& node, const Value& probabilities,
   found.proven_length = r.longest;
   found.rope = r.rotary_dim == 0
                    ? "none"
-                   : fmt::format("{} {} of {}{}", r.interleaved ? "pairs" : "halves", r.rotary_dim,
-                                 r.dim_k, r.measured ? " (frequencies measured)" : "");
+                   : fmt::format("{} {} of {}{}{}", r.interleaved ? "pairs" : "halves",
+                                 r.rotary_dim, r.dim_k, r.measured ? " (frequencies measured)" : "",
+                                 angles_text(walk, r.frequencies));
   found.cache = slot < slots_before ? "shared" : r.k.past < 0 ? "introduced" : "recognised";
   walk.out.layers.push_back(std::move(found));
 

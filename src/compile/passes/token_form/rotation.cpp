@@ -118,8 +118,9 @@ std::optional<TurnedRow> decode_row(const Walk& walk, std::span<const Symbol> ro
   }
   const bool fits = rotary > 0 ? decode_turned(row, rotary, out) : decode_plain(row, out);
   if (!fits) {
-    *why = rotary > 0 ? "its rotation is none that Kvern knows (halves or neighbouring pairs of "
-                        "the first part of a head)"
+    *why = rotary > 0 ? "its rotation is none that Kvern knows: halves or neighbouring pairs of "
+                        "the first part of a head, each pair turned by one angle and all "
+                        "features times one number"
                       : "its features are scaled one by one after the last linear or norm";
     return std::nullopt;
   }

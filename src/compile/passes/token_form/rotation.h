@@ -25,8 +25,10 @@ std::optional<TurnedRow> decode_row(const Walk& walk, std::span<const Symbol> ro
 
 // `table` multiplies activations: throws Error(kUnsupported) where it is neither the same for every
 // position of every world, nor cos or sin of position * frequency in all of them, for frequencies
-// of the graph.
-void check_far_angles(const RuleCall& call, Value& table);
+// of the graph. Gives the table, in the layout worlds without what half precision rounded.
+Value exact_angles(const RuleCall& call, Value& table);
+// x is multiplied by what exact_angles gave: remembers by which frequencies its far tokens turn.
+void note_turned(Walk& walk, const View& x, const Value& table);
 
 // x [batch, heads, tokens, dim] or [batch, tokens, heads * dim], turned by the rows of cos and sin
 // at `positions` (null: those of the tokens).

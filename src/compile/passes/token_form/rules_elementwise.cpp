@@ -248,8 +248,9 @@ Value known_side(const RuleCall& call, Op op, Value& x, Value& c, bool x_first,
     }
     const auto view = as_view(call.walk, x, &why);
     if (view == nullptr) return opaque(call, why);
-    check_far_angles(call, c);
-    return times(call, *view, c, op == Op::kDiv, x, std::move(shapes));
+    Value exact = exact_angles(call, c);
+    note_turned(call.walk, *view, exact);
+    return times(call, *view, exact, op == Op::kDiv, x, std::move(shapes));
   }
   if ((op == Op::kAdd || (op == Op::kSub && x_first)) && shapes == x.shapes &&
       is_zero(c, call.walk)) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "compile/passes/token_form/rotation.h"
+#include "compile/passes/token_form/rotation_table.h"
 #include "compile/passes/token_form/rules.h"
 
 namespace kvern::passes::token_form {
@@ -59,49 +60,16 @@ Value turn(const RuleCall& call, Value& x, const std::vector<ir::Array>& cos,
   return view_value(x.type, x.shapes, std::move(elements));
 }
 
-// Every row that the plan's context length reaches must go on as the first ones do.
-void check_table(const Walk& walk, std::span<const float> cos, std::span<const float> sin,
-                 std::span<const double> frequencies) {
-  const auto half = static_cast<int64_t>(frequencies.size());
-  int64_t rows = static_cast<int64_t>(cos.size()) / std::max<int64_t>(half, 1);
-  if (walk.options.context_length > 0) rows = std::min(rows, walk.options.context_length);
-  const double size = half > 0 ? std::hypot(cos[0], sin[0]) : 0;
-  for (int64_t p = 0; p < rows; ++p) {
-    for (int64_t i = 0; i < half; ++i) {
-      const auto at = static_cast<size_t>(p * half + i);
-      const double angle = static_cast<double>(p) * frequencies[static_cast<size_t>(i)];
-      const double away =
-          std::hypot(cos[at] - size * std::cos(angle), sin[at] - size * std::sin(angle));
-      if (away <= 1e-2 * size) continue;
-      throw Error(Code::kUnsupported,
-                  fmt::format("onnx: row {} of a table of cos and sin is not position times the "
-                              "frequency of the rows before it",
-                              p));
-    }
+// cos or sin of a table of f16 or bf16 without what that rounded.
+Value unrounded(const TurnTable& table, const Shape& shape, bool is_sin) {
+  ir::Array out(ir::ElementType::kFloat, shape);
+  const std::span<float> to = out.mutable_as<float>();
+  for (size_t i = 0; i < to.size(); ++i) {
+    const auto position = static_cast<double>(i / table.frequencies.size());
+    const double angle = position * table.frequencies[i % table.frequencies.size()];
+    to[i] = static_cast<float>(table.scale * (is_sin ? std::sin(angle) : std::cos(angle)));
   }
-}
-
-// The frequencies of a table of angles, exact to its last row.
-void note_table(Walk& walk, Value& cos, Value& sin) {
-  if (cos.known() == nullptr || sin.known() == nullptr || !cos.known()->uniform() ||
-      cos.shapes[0].size() != 2) {
-    return;
-  }
-  const int64_t rows = cos.shapes[0][0], half = cos.shapes[0][1];
-  const std::vector<float> c = cos.known()->at(0).to_f32(), s = sin.known()->at(0).to_f32();
-  std::vector<double> out;
-  for (int64_t i = 0; i < half; ++i) {
-    double f = 0;
-    for (int64_t p = 1; p < rows; p *= 2) {
-      const auto at = static_cast<size_t>(p * half + i);
-      const double angle = std::atan2(s[at], c[at]);
-      const double p_now = static_cast<double>(p);
-      f += std::remainder(angle - f * p_now, 2 * 3.14159265358979323846) / p_now;
-    }
-    out.push_back(f);
-  }
-  check_table(walk, c, s, out);
-  walk.frequency_candidates.push_back(std::move(out));
+  return known(ir::ElementType::kFloat, {std::move(out)});
 }
 
 // Rows of a table [positions, half] for the positions of every world; a table of [.., tokens, half]
@@ -179,12 +147,22 @@ Value rotate(const RuleCall& call, Value& x, Value& cos, Value& sin, Value* posi
   if (const std::string why = unfit(call.walk, x, cos, sin, heads); !why.empty()) {
     return opaque(call, why);
   }
-  note_table(call.walk, cos, sin);
   if (cos.shapes[0].size() == 3) {
-    check_far_angles(call, cos);
-    check_far_angles(call, sin);
+    Value c = exact_angles(call, cos), s = exact_angles(call, sin);
+    if (const auto view = x.view()) {
+      note_turned(call.walk, *view, c);
+      note_turned(call.walk, *view, s);
+    }
+    return turn(call, x, angle_rows(call, c, positions), angle_rows(call, s, positions), heads,
+                interleaved);
   }
-  return turn(call, x, angle_rows(call, cos, positions), angle_rows(call, sin, positions), heads,
+  const std::optional<TurnTable> table = read_turn_table(call, cos, sin);
+  if (!table || table->floats == ir::ElementType::kFloat) {
+    return turn(call, x, angle_rows(call, cos, positions), angle_rows(call, sin, positions), heads,
+                interleaved);
+  }
+  Value c = unrounded(*table, cos.shapes[0], false), s = unrounded(*table, cos.shapes[0], true);
+  return turn(call, x, angle_rows(call, c, positions), angle_rows(call, s, positions), heads,
               interleaved);
 }
 

@@ -9,6 +9,7 @@
 #include "compile/eval/tensor/node_guard.h"
 #include "compile/passes/token_form/no_rule.h"
 #include "compile/passes/token_form/provenance.h"
+#include "compile/passes/token_form/rotation_table.h"
 #include "kvern/error.h"
 
 namespace kvern::passes::token_form {
@@ -34,17 +35,6 @@ std::vector<ir::Array> evaluate_in(const RuleCall& call, size_t world) {
     arrays.push_back(input == nullptr ? nullptr : &input->known()->at(world));
   }
   return eval::run_tensor_node(call.node, arrays);
-}
-
-void note_frequencies(Walk& walk, const ir::Array& array) {
-  const bool is_number = array.rank() == 0;  // a head of which two dims turn has a list of one
-  if (!ir::is_float(array.type()) || is_number || array.count() < 1 || array.count() > 1024) return;
-  std::vector<double> values = array.to_f64();
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (!(values[i] > 0 && values[i] <= 4) || (i > 0 && values[i] > values[i - 1])) return;
-  }
-  auto& all = walk.frequency_candidates;
-  if (std::find(all.begin(), all.end(), values) == all.end()) all.push_back(std::move(values));
 }
 
 std::vector<Value> fold_numbers(const RuleCall& call) {

@@ -49,6 +49,14 @@ struct ReturnedCache {
   std::string problem;        // with any other row
 };
 
+// Tables of scale * cos and sin of position * frequency, rounded by the file.
+struct Turn {
+  std::vector<double> frequencies;
+  double scale = 1;
+  ir::ElementType floats = ir::ElementType::kFloat;  // that cos and sin lie in
+  ir::ElementType angles = ir::ElementType::kFloat;  // that their product is computed in
+};
+
 struct Walk {
   const ir::TensorModel& model;
   const TokenFormOptions& options;
@@ -62,6 +70,9 @@ struct Walk {
   std::map<ir::TensorValueId, ReturnedCache> returned;
   std::vector<SlotState> slots;
   std::vector<std::vector<double>> frequency_candidates;  // constants that may be inv_freq
+  // By which of them far tokens of a base are turned.
+  std::map<int32_t, std::vector<std::vector<double>>> turned_by;
+  std::vector<Turn> turns;  // that tables of the file were found to hold
   std::map<std::vector<double>, std::pair<ir::ValueId, ir::ValueId>> angles;
 
   Walk(const ir::TensorModel& m, const TokenFormOptions& o) : model(m), options(o), emit(m) {}
