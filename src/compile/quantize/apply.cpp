@@ -1,5 +1,8 @@
 // Which storage every weight gets.
+#include <algorithm>
+
 #include "base/check.h"
+#include "compile/ir/ops.h"
 #include "compile/quantize/exact_format.h"
 #include "compile/quantize/materialize.h"
 
@@ -39,13 +42,25 @@ bool stays_exact(const ir::Graph& graph, const ir::Weight& weight, const QuantFo
   return true;
 }
 
+// Numbers that the import wrote, rows of which are looked up: cos and sin by position.
+bool is_table(const ir::Graph& graph, const ir::Weight& weight) {
+  const std::vector<ir::RecipeNode>& nodes = weight.recipe.nodes;
+  if (nodes.size() != 1 || nodes[0].op != ir::RecipeOp::kLiteral) return false;
+  return std::any_of(graph.nodes().begin(), graph.nodes().end(), [&](const ir::Node& node) {
+    if (node.op != &ir::ops::kEmbedding) return false;
+    const ir::Node& table = graph.nodes()[graph.producer(node.inputs[1])];
+    return table.op == &ir::ops::kWeight && table.attrs.as<ir::WeightAttrs>().name == weight.name;
+  });
+}
+
 }  // namespace
 
 std::vector<WeightNote> apply(ir::Graph& graph, WeightChoice choice) {
   std::vector<WeightNote> notes;
   for (ir::Weight& weight : graph.weights) {
     const QuantFormat exact = exact_format(graph, weight);
-    weight.storage = weight.shape.size() < 2 ? QuantFormat{} : choose(exact, choice);
+    const bool is_small = weight.shape.size() < 2 || is_table(graph, weight);
+    weight.storage = is_small ? QuantFormat{} : choose(exact, choice);
     WeightNote note;
     note.name = weight.name;
     note.from = source_names(graph, weight);

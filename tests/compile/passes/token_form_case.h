@@ -28,7 +28,7 @@ struct TokenFormCase {
   ir::TensorModel model;  // constants have origins in `file`
   std::shared_ptr<const std::vector<std::byte>> file;
   TokenFormOptions options;
-  double rounding = 1e-4;  // that logits may differ by, relative
+  double rounding = 1e-4;            // that logits may differ by, relative
   std::string found, token;          // expected
   std::vector<std::string> refused;  // expected parts of the message; empty: it converts
 };

@@ -28,6 +28,15 @@ const Turn* rounded_turn(const Walk& walk, const std::vector<double>& frequencie
 std::vector<ir::ValueId> rows_of_turn(Walk& walk, const Turn& turn, const std::string& name) {
   const int64_t positions = num_positions(walk);
   const auto half = static_cast<int64_t>(turn.frequencies.size());
+  if (positions * half > kMaxLiteralElements) {
+    throw Error(
+        Code::kUnsupported,
+        fmt::format("onnx: the file computes the angles of its rotation in {}, so that the "
+                    "plan would hold cos and sin of each of {} positions: too many. Export "
+                    "with the rotary part in float32, or build with a --max-context-length "
+                    "of at most {}",
+                    ir::element_type_name(turn.angles), positions, kMaxLiteralElements / half));
+  }
   int64_t& learned = walk.out.learned_positions;
   learned = learned > 0 ? std::min(learned, positions) : positions;
   std::vector<ir::ValueId> out;
