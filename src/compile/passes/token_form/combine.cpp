@@ -19,10 +19,6 @@ std::vector<float> numbers_of(const ir::Array& array) {
   return {values.begin(), values.end()};
 }
 
-constexpr const char* kCrosses =
-    "it combines activations of one token with those of others, which mixes tokens: it cannot be "
-    "converted";
-
 // What a map reads.
 struct Input {
   std::shared_ptr<const View> view;  // or

@@ -23,6 +23,10 @@ Value func_value(ir::ElementType type, std::vector<Shape> shapes, std::shared_pt
 Value combine(const RuleCall& call, const ExprPtr& f, std::span<Value* const> values,
               ir::ElementType type, std::vector<Shape> shapes);
 
+// Why elements that meet are not of one token.
+inline constexpr const char* kCrosses =
+    "it combines activations of one token with those of others, which mixes tokens: it cannot be "
+    "converted";
 // Why a function has no `map`.
 inline constexpr const char* kNoMap =
     "it ends a function of activations of more than 512 steps or 12 values at once, or with a "

@@ -250,10 +250,11 @@ Values rule_reduce(const RuleCall& call) {
   const std::optional<std::vector<int64_t>> axes =
       axes_of(call, static_cast<int64_t>(x.shapes[0].size()));
   if (!axes) return {opaque(call, "its axes depend on lengths")};
-  if (axes->empty()) return {x};
   std::vector<Shape> shapes = inferred(call)[0].shapes;
   const Reduction* what = reduction_of(call.node.op);
-  if (what == nullptr) {
+  const bool plain = what != nullptr && what->before == nullptr && what->after == nullptr;
+  if (axes->empty() && plain) return {x};
+  if (what == nullptr || axes->empty()) {
     return {opaque(call,
                    "it is not supported yet on activations: sums, means, norms and the "
                    "largest and smallest element of a row are")};

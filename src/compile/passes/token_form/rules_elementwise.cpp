@@ -120,7 +120,7 @@ Value write_binary(const RuleCall& call, Value& a, Value& b, const ir::OpSchema&
   const std::optional<TokenSet> right = left ? tokens_of(call.walk, *y, &why) : std::nullopt;
   if (!right) return opaque(call, why);
   if (left->place != right->place || a.shapes != b.shapes) {
-    return opaque(call, "it combines activations of different layouts");
+    return opaque(call, kCrosses);
   }
   Walk& walk = call.walk;
   const int32_t l = materialise(walk, left->features, "part", call.node.who());

@@ -120,7 +120,9 @@ Values rule_same(const RuleCall& call) {
     const auto to = static_cast<ir::ElementType>(call.node.i("to", 0));
     const bool to_int = !ir::is_float(to);
     const bool from_int = !ir::is_float(out.type);
-    const bool is_truth = out.type == ir::ElementType::kBool && !to_int;  // 0 or 1, as it is
+    // 0 or 1, as it is; of scores it would pass for them.
+    const bool is_truth =
+        out.type == ir::ElementType::kBool && !to_int && out.get<Scores>() == nullptr;
     if (to_int != from_int && !is_truth) {
       return {opaque(call,
                      "it turns activations into integers or back, as models do that choose by "

@@ -126,6 +126,9 @@ Values rule_matmul(const RuleCall& call) {
     const auto right = as_view(call.walk, b, &why);
     if (right == nullptr) return {opaque(call, why)};
     if (const Scores* scores = a.get<Scores>()) {
+      if (scores->is_nan_test) {
+        return {opaque(call, "it multiplies a test for NaN with a value")};
+      }
       if (scores->sink_column) {
         return {opaque(call, "the column of its sinks is multiplied with a value")};
       }
