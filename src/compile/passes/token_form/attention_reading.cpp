@@ -44,6 +44,8 @@ int64_t broadcast_lead(int64_t lead, const Shape& full, const Shape& shape) {
   return out;
 }
 
+constexpr double kMaxFarAngle = 2e-2;  // between two lists of one rotation, at the far end
+
 bool near(double a, double b) {
   return std::abs(a - b) <= 1e-5 * std::abs(a);
 }
@@ -317,9 +319,33 @@ class Reader {
     out_.v_factor = value.factor;
     if (out_.rotary_dim == 0) return;
     std::string why;
-    out_.frequencies = angles_.frequencies(walk_.frequency_candidates, &why);
+    const std::vector<std::vector<double>> far = far_frequencies(key.base);
+    out_.frequencies = angles_.frequencies(far.empty() ? walk_.frequency_candidates : far, &why);
     if (out_.frequencies.empty()) refuse(why);
     out_.measured = why == "measured";
+    for (const std::vector<double>& other : far) require_near(other);
+  }
+
+  // Those that turn far tokens of queries and keys; none where their tables say all positions.
+  std::vector<std::vector<double>> far_frequencies(int32_t key_base) const {
+    std::vector<std::vector<double>> out;
+    for (const int32_t base : {out_.q_base, key_base}) {
+      const auto found = walk_.turned_by.find(base);
+      if (found != walk_.turned_by.end()) {
+        out.insert(out.end(), found->second.begin(), found->second.end());
+      }
+    }
+    return out;
+  }
+
+  void require_near(const std::vector<double>& other) const {
+    double length = 0, away = other.size() == out_.frequencies.size() ? 0 : INFINITY;
+    for (const World& w : walk_.worlds) length = std::max(length, static_cast<double>(w.total()));
+    for (size_t i = 0; i < other.size() && std::isfinite(away); ++i) {
+      away = std::max(away, length * std::abs(other[i] - out_.frequencies[i]));
+    }
+    if (away <= kMaxFarAngle) return;
+    refuse("its first tokens are turned by other frequencies than its far ones");
   }
 
   void note_rows() {
