@@ -280,6 +280,16 @@ class Prover {
     proof_.kl_tokens = run.total();
   }
 
+  // Files of half precision may round far positions, as ALiBi's distances, until nothing is left.
+  std::string advice(const ProofRun& run) const {
+    const bool half = proof_.tolerance_of == "f16" || proof_.tolerance_of == "bf16";
+    if (!half || run.past + run.total() < 256) return "";
+    return fmt::format(
+        "Where the file rounds distances or positions to {}, a smaller --max-context-length builds "
+        "what is exact. ",
+        proof_.tolerance_of);
+  }
+
   [[noreturn]] void refuse(const ProofRun& run, const Difference& found) const {
     if (std::isnan(found.file)) {
       throw Error(Code::kUnsupported,
@@ -293,9 +303,9 @@ class Prover {
         fmt::format("onnx: the converted model does not compute what the file does: of {}, token "
                     "{}, the logit of id {} is {:.6g} in the file and {:.6g} converted ({:.3g} "
                     "apart; {:.0e} of the largest, {:.4g}, is allowed in {}). No plan was written. "
-                    "Please report the model; --no-verify builds it unproved",
+                    "{}Please report the model; --no-verify builds it unproved",
                     run.text(), found.token, found.id, found.file, found.ours, found.worst,
-                    proof_.tolerance, found.largest, proof_.tolerance_of));
+                    proof_.tolerance, found.largest, proof_.tolerance_of, advice(run)));
   }
 
   const ir::TensorModel& model_;
