@@ -191,7 +191,7 @@ TEST_F(ApiTest, FaultsFromCAreCodesWithWords) {
   EXPECT_EQ(engine, nullptr);
   EXPECT_NE(std::string(kvern_last_error()).find("/no/such.plan"), std::string::npos);
   EXPECT_EQ(kvern_engine_load(nullptr, 1, &engine), KVERN_INVALID_ARGUMENT);
-  EXPECT_EQ(kvern_build(kModel, "/no/such/folder/x.plan"), KVERN_NOT_FOUND);
+  EXPECT_EQ(kvern_build(kModel, "/no/such/folder/x.plan"), KVERN_INVALID_ARGUMENT);
 }
 
 }  // namespace
