@@ -32,18 +32,34 @@ eval::HostTensor random_rows(int64_t rows, int64_t width, double scale, Random& 
   return out;
 }
 
-// Feature of the plan's row at each place of a row of the file; -1: none.
-std::vector<int64_t> features_by_place(const passes::TokenCache& cache) {
-  std::vector<int64_t> out;
+// Caches that hold every KV head once per query head (Falcon 40B's): the copies lie behind the
+// first, of which the plan knows.
+void add_copies(const passes::TokenCache& cache, std::vector<int64_t>& features) {
+  const auto heads = static_cast<int64_t>(cache.place.size());
+  const auto dim = static_cast<int64_t>(cache.place[0].size());
+  const int64_t copies = static_cast<int64_t>(features.size()) / (heads * dim);
+  for (int64_t h = 0; h < heads; ++h) {
+    const std::vector<int64_t>& head = cache.place[static_cast<size_t>(h)];
+    for (int64_t d = 0; d < dim; ++d) {
+      if (head[static_cast<size_t>(d)] != h * copies * dim + d) return;
+    }
+  }
+  for (int64_t i = 0; i < heads * copies * dim; ++i) {
+    features[static_cast<size_t>(i)] = i / (copies * dim) * dim + i % dim;
+  }
+}
+
+// Feature of the plan's row at each place of a row of the file, which has `width`; -1: none.
+std::vector<int64_t> features_by_place(const passes::TokenCache& cache, int64_t width,
+                                       bool is_shared) {
+  std::vector<int64_t> out(static_cast<size_t>(width), -1);
   int64_t feature = 0;
   for (const std::vector<int64_t>& head : cache.place) {
     for (const int64_t place : head) {
-      if (place >= static_cast<int64_t>(out.size())) {
-        out.resize(static_cast<size_t>(place) + 1, -1);
-      }
-      out[static_cast<size_t>(place)] = feature++;
+      out.at(static_cast<size_t>(place)) = feature++;
     }
   }
+  if (!is_shared && feature < width && width % feature == 0) add_copies(cache, out);
   return out;
 }
 
@@ -61,11 +77,15 @@ void write(ir::Array& to, size_t at, float value) {
 }
 
 void fill(const passes::TokenCache& cache, const eval::HostTensor& rows, const tf::World& world,
-          ir::Array& to) {
+          bool is_shared, ir::Array& to) {
   tf::Base base;
   base.batch_axis = cache.batch_axis;
   base.length_axis = cache.length_axis;
-  const std::vector<int64_t> features = features_by_place(cache);
+  // Heads may be folded into the batch.
+  const int64_t rows_of_file = world.batch * to.shape()[static_cast<size_t>(cache.length_axis)];
+  if (rows_of_file == 0) return;
+  const std::vector<int64_t> features =
+      features_by_place(cache, to.count() / rows_of_file, is_shared);
   const int64_t width = rows.shape[1];
   for (int64_t i = 0; i < to.count(); ++i) {
     const tf::PastPlace at = tf::past_place(base, to.shape(), world.batch, i);
@@ -151,8 +171,9 @@ std::map<std::string, ir::Array> file_past(const ir::TensorModel& model,
   for (size_t i = 0; i < form.slots.size(); ++i) {
     const passes::TokenSlot& slot = form.slots[i];
     const auto id = static_cast<int64_t>(i);
-    fill(slot.key, rows.k.at(id), world, out.at(slot.past_key));
-    fill(slot.value, rows.v.at(id), world, out.at(slot.past_value));
+    const bool is_shared = slot.past_key == slot.past_value;  // keys and values in one row
+    fill(slot.key, rows.k.at(id), world, is_shared, out.at(slot.past_key));
+    fill(slot.value, rows.v.at(id), world, is_shared, out.at(slot.past_value));
   }
   return out;
 }
