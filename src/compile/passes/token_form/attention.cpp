@@ -24,26 +24,38 @@ const Turn* rounded_turn(const Walk& walk, const std::vector<double>& frequencie
   return nullptr;
 }
 
+// Of tables of all positions: 8192 of heads of 128. The graph of a plan spells them out.
+constexpr int64_t kMostTableElements = int64_t{1} << 19;
+
+ir::ValueId table_weight(Walk& walk, const std::string& name, Shape shape,
+                         std::vector<double> values) {
+  ir::RecipeNode node;
+  node.op = ir::RecipeOp::kLiteral;
+  node.values = std::move(values);
+  walk.emit.graph.weights.push_back({name, shape, {{std::move(node)}}, {}});
+  return walk.emit.graph.add1(ops::kWeight, {}, ir::Attrs::of(ir::WeightAttrs{name, shape}), name);
+}
+
 // Rows of a table of all positions, with every rounding of the file.
 std::vector<ir::ValueId> rows_of_turn(Walk& walk, const Turn& turn, const std::string& name) {
   const int64_t positions = num_positions(walk);
   const auto half = static_cast<int64_t>(turn.frequencies.size());
-  if (positions * half > kMaxLiteralElements) {
+  if (positions * half > kMostTableElements) {
     throw Error(
         Code::kUnsupported,
         fmt::format("onnx: the file computes the angles of its rotation in {}, so that the "
                     "plan would hold cos and sin of each of {} positions: too many. Export "
                     "with the rotary part in float32, or build with a --max-context-length "
                     "of at most {}",
-                    ir::element_type_name(turn.angles), positions, kMaxLiteralElements / half));
+                    ir::element_type_name(turn.angles), positions, kMostTableElements / half));
   }
   int64_t& learned = walk.out.learned_positions;
   learned = learned > 0 ? std::min(learned, positions) : positions;
   std::vector<ir::ValueId> out;
   for (const bool is_sin : {false, true}) {
     const std::string of = name + (is_sin ? ".sin" : ".cos");
-    const ir::ValueId table =
-        walk.emit.literal(of + "_table", {positions, half}, rounded_table(turn, positions, is_sin));
+    const ir::ValueId table = table_weight(walk, of + "_table", {positions, half},
+                                           rounded_table(turn, positions, is_sin));
     out.push_back(walk.emit.add(ops::kEmbedding, {walk.emit.positions(), table}, of));
   }
   return out;

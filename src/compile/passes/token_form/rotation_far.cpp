@@ -304,7 +304,10 @@ Value exact_angles(const RuleCall& call, Value& table) {
   }
   const FarTable far(walk, table, axis);
   FarTable::Fit fit = far.best();
-  if (fit.until != FarTable::kEverywhere) refuse_far(call, fit.until);
+  if (fit.until != FarTable::kEverywhere) {
+    if (fit.reading.angles != ir::ElementType::kFloat) angle_error(call, fit.reading);
+    refuse_far(call, fit.until);
+  }
   Reading& reading = fit.reading;
   settle_angles(call, far, reading);
   const bool is_rounded =
