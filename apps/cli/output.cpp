@@ -91,7 +91,8 @@ ProgressFn progress_line(const std::string& what) {
     state->phase = progress.phase;
     state->percent = percent;
     std::string line = state->what + ": " + state->phase;
-    const bool is_bytes = progress.phase != "proving";  // counts tokens
+    // These count tokens and nodes.
+    const bool is_bytes = progress.phase != "proving" && progress.phase != "converting";
     if (is_bytes && progress.total_bytes > 0) line += ", " + show_bytes(progress.total_bytes);
     if (state->terminal) {
       line = "\r" + line + ", " + std::to_string(percent) + " %\x1b[K";

@@ -78,7 +78,7 @@ struct TokenLogprobs {
 };
 
 // Work that takes long says how far it is: a phase ("reading", "weights", "checking") and its
-// bytes.
+// bytes; "converting" counts nodes of a graph, "proving" tokens.
 struct Progress {
   std::string_view phase;
   uint64_t done_bytes = 0;
