@@ -14,6 +14,7 @@
 #include "compile/driver.h"
 #include "compile/ir/ops.h"
 #include "kvern/error.h"
+#include "tensor/float_bits.h"
 
 namespace kvern::compile {
 namespace {
@@ -80,6 +81,34 @@ void fix_batch(ir::TensorGraph& graph) {
   }
 }
 
+ir::Array halved(const ir::Array& array) {
+  ir::Array out(ir::ElementType::kFloat16, array.shape());
+  const std::span<uint16_t> to = out.mutable_as<uint16_t>();
+  for (size_t i = 0; i < to.size(); ++i) {
+    to[i] = f32_to_f16(std::clamp(array.as<float>()[i], -65504.0f, 65504.0f));
+  }
+  return out;
+}
+
+// All that is f32 is f16 now, as convert_float_to_float16 makes it: the angles of rotations too.
+void halve(ir::TensorGraph& graph) {
+  const auto is_f32 = [](const ir::Array& a) { return a.type() == ir::ElementType::kFloat; };
+  for (ir::TensorValue& value : graph.values) {
+    if (value.type == ir::ElementType::kFloat) value.type = ir::ElementType::kFloat16;
+  }
+  for (auto& [id, array] : graph.constants) {
+    if (is_f32(array)) array = halved(array);
+  }
+  for (ir::TensorNode& node : graph.nodes) {
+    for (auto& [name, attr] : node.attrs) {
+      if (auto* array = std::get_if<ir::Array>(&attr); array != nullptr && is_f32(*array)) {
+        *array = halved(*array);
+      }
+    }
+    if (node.op == "Cast" && node.i("to", 0) == 1) node.attrs["to"] = int64_t{10};
+  }
+}
+
 // The embedding has fewer rows than the head.
 void crop_embedding(ir::TensorGraph& graph) {
   const ir::TensorValueId ids = graph.find("input_ids");
@@ -142,6 +171,20 @@ TEST(Proof, OneWrongElementOfAMatrixFails) {
   EXPECT_THAT(problem, HasSubstr("does not compute what the file does"));
   EXPECT_THAT(problem, HasSubstr("in the file and"));
   EXPECT_THAT(problem, HasSubstr("--no-verify"));
+}
+
+TEST(Proof, AFileOfHalfPrecisionPassesAndOneWrongElementFails) {
+  Converted converted("llama_gqa__opt_past", halve);
+  EXPECT_THAT(converted.conversion.form.layers.at(0).rope, HasSubstr("angles in float16"));
+  const Proof proof = converted.prove();
+  EXPECT_EQ(proof.tolerance_of, "f16");
+  EXPECT_LT(proof.max_rel_diff, 1e-2);
+  EXPECT_GT(proof.max_rel_diff, 1e-5) << "the file rounds";
+  for (const char* weight : {"layers.0.attn.o.weight", "rope.cos_table", "head.weight"}) {
+    Converted other("llama_gqa__opt_past", halve);
+    other.perturb(weight, 7, 2.0f);
+    EXPECT_THAT(problem_of(other), HasSubstr("does not compute what the file does")) << weight;
+  }
 }
 
 TEST(Proof, OneWrongElementOfAVectorFails) {
