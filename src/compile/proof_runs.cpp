@@ -11,6 +11,7 @@
 #include "compile/passes/token_form/feeds.h"
 #include "compile/proof_past.h"
 #include "kvern/error.h"
+#include "tensor/float_bits.h"
 
 namespace kvern::compile {
 
@@ -68,13 +69,26 @@ class Original {
     std::map<std::string, ir::Array> outputs = eval::run_tensor_graph(model_.graph, inputs);
     for (const passes::TokenSlot& slot : form_.slots) {
       if (slot.past_key.empty()) continue;
-      caches_[slot.past_key] = outputs.at(slot.present_key);
-      caches_[slot.past_value] = outputs.at(slot.present_value);
+      caches_[slot.past_key] = fed_back(outputs.at(slot.present_key), slot.past_key);
+      caches_[slot.past_value] = fed_back(outputs.at(slot.present_value), slot.past_value);
     }
     return logits_of(outputs).to_f32();
   }
 
  private:
+  // Exporters may return f32 of what they take as f16: whoever feeds it back rounds it.
+  ir::Array fed_back(const ir::Array& present, const std::string& past) const {
+    const auto id = static_cast<size_t>(model_.graph.find(past));
+    const ir::ElementType type = model_.graph.values[id].type;
+    if (present.type() != ir::ElementType::kFloat || type != ir::ElementType::kFloat16) {
+      return present;
+    }
+    ir::Array out(type, present.shape());
+    const std::span<uint16_t> to = out.mutable_as<uint16_t>();
+    for (size_t i = 0; i < to.size(); ++i) to[i] = f32_to_f16(present.as<float>()[i]);
+    return out;
+  }
+
   tf::World world(int64_t past, int64_t tokens) const {
     tf::World out{run_.batch(), tokens, past};
     if (plan_.free_capacity) out.capacity = run_.past + run_.total() + 5;

@@ -109,6 +109,26 @@ void halve(ir::TensorGraph& graph) {
   }
 }
 
+// Caches go out as f32 and come in as f16 (optimum's Gemma 3).
+void halve_inputs_alone(ir::TensorGraph& graph) {
+  halve(graph);
+  for (ir::TensorValueId& id : graph.outputs) {
+    const std::string name = graph.name_of(id);
+    if (!name.starts_with("present")) continue;
+    const auto from = static_cast<size_t>(id);
+    graph.values[from].name = name + ".f16";
+    ir::TensorNode cast;
+    cast.op = "Cast";
+    cast.opset = 18;
+    cast.inputs = {id};
+    cast.attrs["to"] = int64_t{1};
+    id = graph.add_value(name);
+    graph.values[static_cast<size_t>(id)].type = ir::ElementType::kFloat;
+    cast.outputs = {id};
+    graph.nodes.push_back(std::move(cast));
+  }
+}
+
 // The embedding has fewer rows than the head.
 void crop_embedding(ir::TensorGraph& graph) {
   const ir::TensorValueId ids = graph.find("input_ids");
@@ -185,6 +205,11 @@ TEST(Proof, AFileOfHalfPrecisionPassesAndOneWrongElementFails) {
     other.perturb(weight, 7, 2.0f);
     EXPECT_THAT(problem_of(other), HasSubstr("does not compute what the file does")) << weight;
   }
+}
+
+TEST(Proof, CachesThatGoOutAsF32ComeBackAsF16) {
+  const Proof proof = Converted("llama_gqa__opt_past", halve_inputs_alone).prove();
+  EXPECT_THAT(proof.runs, ::testing::Contains("5 tokens, then 1, 3"));
 }
 
 TEST(Proof, OneWrongElementOfAVectorFails) {
