@@ -39,11 +39,12 @@ class TokenFormDepth : public ::testing::Test {
   template <class Chain>
   void put_before_reader(std::string_view name, int count, Chain chain) {
     const size_t reader = reader_of(name);
-    TensorValueId last = graph().find(name);
+    const TensorValueId read = graph().find(name);  // `name` may be one of the graph's, which moves
+    TensorValueId last = read;
     std::vector<TensorNode> made;
     for (int i = 0; i < count; ++i) last = chain(last, made);
-    std::replace(graph().nodes[reader].inputs.begin(), graph().nodes[reader].inputs.end(),
-                 graph().find(name), last);
+    std::replace(graph().nodes[reader].inputs.begin(), graph().nodes[reader].inputs.end(), read,
+                 last);
     graph().nodes.insert(graph().nodes.begin() + static_cast<std::ptrdiff_t>(reader), made.begin(),
                          made.end());
   }
