@@ -284,8 +284,7 @@ std::vector<ProofRun> far_runs(const ir::TensorModel& model, const passes::Token
     run.spread = exact ? spread : kSoft;
     if (out.size() < kMostFarRuns) out.push_back(std::move(run));
   };
-  const std::vector<int64_t> totals =
-      far_totals(model, form, plan, options, lengths.low, std::min(room, lengths.high));
+  const std::vector<int64_t> totals = far_totals(model, form, plan, options, lengths.low, room);
   for (const int64_t total : totals) {
     if (out.empty()) add(total, kSharp, {3, 1});
     add(total, out.size() == 1 ? kSoft : kSharp, {3});

@@ -238,11 +238,7 @@ Value attend(Walk& walk, const ir::TensorNode& node, const Value& probabilities,
     size_t i = 0;
     for (const auto& [token, head] : r.rows[world]) {
       for (int64_t d = 0; d < r.dim_v; ++d) {
-        Symbol s;
-        s.base[0] = base;
-        s.index[0] = static_cast<int32_t>((token * heads + head) * r.dim_v + d);
-        s.factor[0] = 1;
-        to[i++] = s;
+        to[i++] = element_of(base, (token * heads + head) * r.dim_v + d);
       }
     }
     elements.push_back(std::move(array));

@@ -191,11 +191,7 @@ std::vector<ir::Array> row_elements(const Walk& walk, const RowSet& rows,
     for (size_t row = 0; row < rows.token[world].size(); ++row) {
       const int64_t first = (rows.token[world][row] * heads + rows.head[world][row]) * each;
       for (int64_t d = 0; d < each; ++d) {
-        Symbol s;
-        s.base[0] = base;
-        s.index[0] = static_cast<int32_t>(first + d);
-        s.factor[0] = 1;
-        to[row * static_cast<size_t>(each) + static_cast<size_t>(d)] = s;
+        to[row * static_cast<size_t>(each) + static_cast<size_t>(d)] = element_of(base, first + d);
       }
     }
     out.push_back(std::move(array));

@@ -194,10 +194,7 @@ std::vector<ir::Array> placed(const TokenSet& set, std::span<const Shape> shapes
                 "{} places for {} elements", set.place[world].size(), array.count());
     size_t i = 0;
     for (Symbol& s : array.mutable_as<Symbol>()) {
-      s = {};
-      s.base[0] = base;
-      s.index[0] = set.place[world][i++];
-      s.factor[0] = 1;
+      s = element_of(base, set.place[world][i++]);
     }
     out.push_back(std::move(array));
   }

@@ -162,11 +162,7 @@ Value make_embedding(const RuleCall& call, Value& index, std::shared_ptr<const P
     ir::Array array(ir::ElementType::kSymbol, shapes[world]);
     int64_t i = 0;
     for (Symbol& s : array.mutable_as<Symbol>()) {
-      s = {};
-      s.base[0] = base;
-      s.index[0] = static_cast<int32_t>(set->place[world][static_cast<size_t>(i / width)] * width +
-                                        i % width);
-      s.factor[0] = 1;
+      s = element_of(base, set->place[world][static_cast<size_t>(i / width)] * width + i % width);
       ++i;
     }
     elements.push_back(std::move(array));

@@ -3,6 +3,7 @@
 
 #include "compile/passes/token_form/attention.h"
 #include "compile/passes/token_form/provenance.h"
+#include "compile/passes/token_form/reduce.h"
 #include "compile/passes/token_form/rules.h"
 
 namespace kvern::passes::token_form {
@@ -81,21 +82,7 @@ Value make_linear(const RuleCall& call, const View& x, std::shared_ptr<const Pro
                            std::move(weight), nullptr};
   const int64_t width = base.width;
   const int32_t id = walk.emit.add_base(std::move(base));
-  std::vector<ir::Array> elements;
-  for (size_t world = 0; world < walk.num_layout; ++world) {
-    ir::Array array(ir::ElementType::kSymbol, shapes[world]);
-    const std::span<Symbol> to = array.mutable_as<Symbol>();
-    for (size_t i = 0; i < to.size(); ++i) {
-      const auto feature = static_cast<int64_t>(i) % width;
-      const int32_t token = rows->token[world][i / static_cast<size_t>(width)];
-      Symbol s;
-      s.base[0] = id;
-      s.index[0] = static_cast<int32_t>(token * width + feature);
-      s.factor[0] = 1;
-      to[i] = s;
-    }
-    elements.push_back(std::move(array));
-  }
+  std::vector<ir::Array> elements = row_elements(walk, *rows, shapes, width, id);
   return view_value(type, std::move(shapes), std::move(elements));
 }
 

@@ -22,6 +22,11 @@ struct Symbol {
 };
 static_assert(sizeof(Symbol) == 24);
 
+// Element `index` of a base.
+inline Symbol element_of(int32_t base, int64_t index) {
+  return {{base, kNothing}, {static_cast<int32_t>(index), 0}, {1, 0}};
+}
+
 // The element times a number.
 inline void scale(Symbol& s, float by) {
   s.factor[0] *= by;
@@ -36,10 +41,7 @@ inline ir::Array symbols_of_base(int32_t base, Shape shape) {
   ir::Array out(ir::ElementType::kSymbol, std::move(shape));
   int32_t index = 0;
   for (Symbol& s : out.mutable_as<Symbol>()) {
-    s = {};
-    s.base[0] = base;
-    s.index[0] = index++;
-    s.factor[0] = 1;
+    s = element_of(base, index++);
   }
   return out;
 }

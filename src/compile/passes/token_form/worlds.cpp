@@ -57,6 +57,10 @@ std::vector<int64_t> far_lengths(const ir::TensorModel& model, const TokenFormOp
   return out;
 }
 
+int64_t batch_of(const InputPlan& plan, int64_t otherwise) {
+  return plan.batch > 0 ? plan.batch : otherwise;
+}
+
 // What a graph does may depend on how many tokens come at once, not only on where: the same total
 // by one token, by three, and by a whole prompt.
 void add_far(int64_t batch, int64_t total, std::vector<World>& out) {
@@ -77,8 +81,7 @@ void add_deciding(const TokenFormOptions& options, int64_t batch, int64_t past, 
 
 std::vector<World> growing_worlds(const InputPlan& plan, const ir::TensorModel& model,
                                   const TokenFormOptions& options, int attempt) {
-  const int64_t batch = plan.batch > 0 ? plan.batch : 2;
-  const int64_t one = plan.batch > 0 ? plan.batch : 1;
+  const int64_t batch = batch_of(plan, 2), one = batch_of(plan, 1);
   std::vector<int64_t> far = {kShortestFar};
   if (attempt != 1) far = far_lengths(model, options, kLongestConstant, kMostFar);
   std::vector<World> out;
@@ -102,8 +105,7 @@ std::vector<World> growing_worlds(const InputPlan& plan, const ir::TensorModel& 
 
 std::vector<World> static_worlds(const InputPlan& plan, const TokenFormOptions& options,
                                  int attempt) {
-  const int64_t batch = plan.batch > 0 ? plan.batch : 2;
-  const int64_t one = plan.batch > 0 ? plan.batch : 1;
+  const int64_t batch = batch_of(plan, 2), one = batch_of(plan, 1);
   const int64_t room = plan.capacity;
   if (room < 6) {
     throw Error(Code::kUnsupported,
@@ -130,8 +132,7 @@ std::vector<World> worlds_for(const InputPlan& plan, const ir::TensorModel& mode
                               const TokenFormOptions& options, int attempt) {
   if (plan.capacity > 0) return static_worlds(plan, options, attempt);
   if (plan.has_past) return growing_worlds(plan, model, options, attempt);
-  const int64_t batch = plan.batch > 0 ? plan.batch : 2;
-  const int64_t one = plan.batch > 0 ? plan.batch : 1;
+  const int64_t batch = batch_of(plan, 2), one = batch_of(plan, 1);
   std::vector<World> out = {{batch, 5, 0}, {one, 7, 0}};
   if (attempt < 2) {
     std::vector<int64_t> far = {kShortestFar};
